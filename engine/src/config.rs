@@ -1,6 +1,8 @@
 //! Sizes and scale of one engine.
 
+use crate::batch::BATCH_MAX;
 use crate::ids::Nanos;
+use crate::memcg::MemcgError;
 
 /// Zones a node can have.
 pub const MAX_ZONES: usize = 4;
@@ -11,7 +13,7 @@ pub const MAX_ZONES: usize = 4;
 pub struct Scale {
     /// Subtracted from the priority before list sizes are shifted by it: log2(1/s).
     pub shift: u8,
-    /// Folios of one large eviction batch: 4096 at full size.
+    /// Folios of one large eviction batch: 4096 at full size. At least 1.
     pub max_lru_batch: u64,
 }
 
@@ -48,13 +50,13 @@ impl Scale {
 pub struct Config {
     /// NUMA nodes, 1..=64.
     pub nr_nodes: u32,
-    /// CPUs: one set of folio batches each.
+    /// CPUs, 1..=65535: one set of folio batches each.
     pub nr_cpus: u32,
     /// Zones a node has, 1..=4; folios name theirs.
     pub nr_zones: u8,
     /// Swappiness where a memcg sets none: 0..=200.
     pub swappiness: u16,
-    /// Timer ticks a second: waits of one tick last 1/hz.
+    /// Timer ticks a second, at least 1: waits of one tick last 1/hz.
     pub hz: u32,
     /// Folios a batch holds, 1..=31: those of each CPU, and those that reclaim frees together.
     pub batch_size: usize,
@@ -64,7 +66,7 @@ pub struct Config {
     pub cgroup_v2: bool,
     /// Unclaimed protection of a parent is shared by its children.
     pub recursive_protection: bool,
-    /// Nanoseconds between folds of memcg statistics.
+    /// Nanoseconds between folds of memcg statistics, at least 1.
     pub fold_interval: Nanos,
     /// Time of the first fold.
     pub fold_phase: Nanos,
@@ -90,7 +92,7 @@ impl Default for Config {
             nr_zones: 1,
             swappiness: 60,
             hz: 1000,
-            batch_size: crate::batch::BATCH_MAX,
+            batch_size: BATCH_MAX,
             cacheline: 64,
             cgroup_v2: true,
             recursive_protection: true,
@@ -101,6 +103,107 @@ impl Default for Config {
             scale: Scale::default(),
             time_scale: 1,
             seed: 1,
+        }
+    }
+}
+
+impl Config {
+    /// Refuses values out of the ranges that the fields name. (Nodes, and the rest of what the memcg tree is made
+    /// with, are checked there.)
+    ///
+    /// # Errors
+    /// The first such field, and its range.
+    pub(crate) fn check(&self) -> Result<(), MemcgError> {
+        let positive = 1..=u64::MAX;
+        let fields = [
+            (
+                "nr_cpus",
+                self.nr_cpus.into(),
+                1..=u16::MAX.into(),
+                "1 to 65535",
+            ),
+            (
+                "nr_zones",
+                self.nr_zones.into(),
+                1..=MAX_ZONES as u64,
+                "1 to 4",
+            ),
+            ("swappiness", self.swappiness.into(), 0..=200, "0 to 200"),
+            ("hz", self.hz.into(), positive.clone(), "1 or more"),
+            (
+                "batch_size",
+                self.batch_size as u64,
+                1..=BATCH_MAX as u64,
+                "1 to 31",
+            ),
+            (
+                "scale.max_lru_batch",
+                self.scale.max_lru_batch,
+                positive.clone(),
+                "1 or more",
+            ),
+            ("time_scale", self.time_scale, positive, "1 or more"),
+        ];
+        for (field, value, range, allowed) in fields {
+            if !range.contains(&value) {
+                return Err(MemcgError::Config {
+                    field,
+                    value,
+                    allowed,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{presets::preset, Engine};
+
+    #[test]
+    fn values_out_of_range_are_refused_by_name() {
+        let tries: [(&str, &[u64], &[u64]); 9] = [
+            ("nr_nodes", &[0, 65], &[1, 64]),
+            ("nr_cpus", &[0, 65_536], &[1, 65_535]),
+            ("nr_zones", &[0, 5], &[1, 4]),
+            ("swappiness", &[201], &[0, 200]),
+            ("hz", &[0], &[1]),
+            ("batch_size", &[0, 32], &[1, 31]),
+            ("fold_interval", &[0], &[1]),
+            ("scale.max_lru_batch", &[0], &[1]),
+            ("time_scale", &[0], &[1]),
+        ];
+        for (field, bad, good) in tries {
+            for (&n, refused) in bad
+                .iter()
+                .map(|n| (n, true))
+                .chain(good.iter().map(|n| (n, false)))
+            {
+                let mut cfg = Config::default();
+                match field {
+                    "nr_nodes" => cfg.nr_nodes = n as u32,
+                    "nr_cpus" => cfg.nr_cpus = n as u32,
+                    "nr_zones" => cfg.nr_zones = n as u8,
+                    "swappiness" => cfg.swappiness = n as u16,
+                    "hz" => cfg.hz = n as u32,
+                    "batch_size" => cfg.batch_size = n as usize,
+                    "fold_interval" => cfg.fold_interval = n,
+                    "scale.max_lru_batch" => cfg.scale.max_lru_batch = n,
+                    "time_scale" => cfg.time_scale = n,
+                    _ => unreachable!(),
+                }
+                let made = Engine::new(cfg, preset("v5").unwrap()).map(drop);
+                let error = made.as_ref().err().map(ToString::to_string);
+                assert_eq!(made.is_err(), refused, "{field} = {n}: {error:?}");
+                if let Some(error) = error {
+                    assert!(
+                        error.starts_with(&format!("configuration: {field} is {n}; use ")),
+                        "{error}"
+                    );
+                }
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Statistics with the kernel's names (`counters.md`).
+//! Statistics with the kernel's names (`docs/reference/counters.md`).
 //!
 //! A counter is an index into a plain array: bumping one costs one addition. Scopes (global event,
 //! node, lruvec, memcg) are a matter of which arrays a call site adds to; `Engine::count_*` has one

@@ -70,8 +70,9 @@ impl Engine {
     /// A machine without folios, with the root memcg alone.
     ///
     /// # Errors
-    /// Sizes out of range (no node, no CPU, more than 64 nodes), or heat levels out of order.
+    /// A field of `cfg` out of its range, or heat levels out of order.
     pub fn new(cfg: Config, sw: Switches) -> Result<Self, MemcgError> {
+        cfg.check()?;
         let memcgs = MemcgTree::new(MemcgConfig {
             nr_nodes: cfg.nr_nodes,
             nr_cpus: cfg.nr_cpus,
@@ -81,7 +82,6 @@ impl Engine {
                 .clamp(1, 64),
             fold_interval: cfg.fold_interval,
             fold_phase: cfg.fold_phase,
-            ..MemcgConfig::default()
         })?;
         let heat = HeatConfig::of(&cfg, &sw)?;
         let mut engine = Self {

@@ -19,6 +19,7 @@ pub mod batch;
 pub mod check;
 pub mod classic;
 pub mod config;
+mod constants;
 pub mod counters;
 pub mod engine;
 pub mod folio;

@@ -5,8 +5,7 @@ use crate::lruvec::LruList;
 use crate::memcg::heat::NodeHeat;
 use crate::memcg::MemcgLru;
 
-/// Fruitless kswapd runs after which it stays asleep (`docs/rules/reclaim-loop.md#entry-points`).
-pub const MAX_RECLAIM_RETRIES: u32 = 16;
+pub use crate::constants::MAX_RECLAIM_RETRIES;
 
 /// Why a reclaimer sleeps (`docs/rules/writeback.md#what-reclaim-tells`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

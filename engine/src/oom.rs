@@ -1,13 +1,12 @@
 //! Out of memory: whom to kill (`docs/rules/zones.md#out-of-memory`). Pure choice; the host kills,
 //! counts, and frees.
 
-use crate::ids::{MemcgId, Pages};
+use crate::constants::COSTLY_ORDER;
+use crate::ids::Pages;
 use std::ops::ControlFlow;
 
 /// oom_score_adj that exempts a task.
 pub const ADJ_NEVER: i32 = -1000;
-/// Above this order nothing is killed.
-const COSTLY_ORDER: u32 = 3;
 
 /// A task as the OOM killer sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,18 +30,13 @@ pub struct OomTask {
 }
 
 /// Badness in pages; `None` if the task must not be killed. `total` is RAM + swap, or the memcg's
-/// amount ([`memcg_total`]).
+/// amount ([`oom_total_pages`](crate::memcg::MemcgTree::oom_total_pages)).
 pub fn badness(task: &OomTask, total: Pages) -> Option<i64> {
     if task.exempt || task.reaped || task.adj <= ADJ_NEVER {
         return None;
     }
     let used = (task.rss + task.swap + task.page_tables) as i64;
     Some(used.saturating_add(i64::from(task.adj).saturating_mul((total / 1000) as i64)))
-}
-
-/// Memory that a memcg's badness is measured against: memory.max plus what it may swap.
-pub fn memcg_total(memory_max: Pages, swap_max: Pages, total_swap: Pages) -> Pages {
-    memory_max.saturating_add(swap_max.min(total_swap))
 }
 
 /// Outcome of a scan for a victim.
@@ -111,7 +105,7 @@ pub struct OomRequest {
     pub order: u32,
     /// Whose memory ran out.
     pub scope: OomScope,
-    /// RAM + swap, or [`memcg_total`].
+    /// RAM + swap, or [`oom_total_pages`](crate::memcg::MemcgTree::oom_total_pages).
     pub total: Pages,
     /// The task that ran out.
     pub current: OomTask,
@@ -185,15 +179,6 @@ pub fn decide(request: &OomRequest, tasks: impl IntoIterator<Item = OomTask>) ->
         Selection::InProgress { .. } => OomDecision::Wait,
         Selection::Nobody => OomDecision::Nobody,
     }
-}
-
-/// memory.oom.group: of the path from the victim's memcg up to the memcg that is over its limit,
-/// each with its flag, the highest flagged one; all its tasks but those with adj -1000 die.
-pub fn oom_group(path: impl IntoIterator<Item = (MemcgId, bool)>) -> Option<MemcgId> {
-    path.into_iter()
-        .filter(|&(_, flag)| flag)
-        .last()
-        .map(|(memcg, _)| memcg)
 }
 
 #[cfg(test)]
@@ -325,10 +310,6 @@ mod tests {
         assert_eq!(at(1, 0), OomDecision::Retry);
         assert_eq!(at(3, 2), OomDecision::Kill { id: 1 });
         assert_eq!(at(100, 4), OomDecision::Refuse);
-        assert_eq!(memcg_total(1000, Pages::MAX, 500), 1500);
-        let path = [(MemcgId(7), true), (MemcgId(5), true), (MemcgId(2), false)];
-        assert_eq!(oom_group(path), Some(MemcgId(5)));
-        assert_eq!(oom_group([(MemcgId(7), false)]), None);
     }
 
     proptest! {

@@ -65,8 +65,8 @@ pub struct World {
     pub(crate) fault_around: u32,
     /// By device.
     pub(crate) read_ahead: Vec<ReadAhead>,
-    /// Greatest order of a file's folio, by device.
     pub(crate) file_system: FileSystem,
+    /// Greatest order of a file's folio, by device.
     pub(crate) large_folios: Vec<u8>,
     pub(crate) thp: Thp,
     pub(crate) page_cluster: u32,

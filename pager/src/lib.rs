@@ -33,7 +33,7 @@
 //! | `region/` | a range of addresses whose pages come and go |
 //! | `budget/` | what is behind the one lock; the budget of real pages; what counts to it |
 //! | `evict/` | pages leave: what the engine asks for, references, taking pages out |
-//! | `writeback/` | dirty pages of files |
+//! | `writeback/` | dirty pages of files (those of memory: `evict/`) |
 //! | `miss/` | pages come: misses, read-ahead, handler threads |
 //! | `pool/` | a pool: all of it together; groups, resizing, counters, journals |
 //! | `handle/` | what programs hold: regions, pins, guards |

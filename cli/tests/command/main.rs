@@ -15,6 +15,7 @@ mod inspect;
 mod journal;
 mod kernel;
 mod lists;
+mod maps;
 mod mistakes;
 mod outputs;
 mod play;

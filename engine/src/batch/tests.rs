@@ -375,3 +375,15 @@ fn what_the_dead_cost_is_counted_exactly() {
         assert_eq!(off.0.ops - on.0.ops, 2 * dead.len() as u64);
     }
 }
+
+#[test]
+fn a_memcg_that_goes_offline_leaves_its_folios_in_their_batches() {
+    let mut h = Host::new("v5");
+    let id = h.alloc(Spec::file());
+    h.queue(id, false);
+    h.eng.memcg_offline(h.memcg).unwrap();
+    assert_eq!(h.eng.batch(0, BatchOp::Add), [id]);
+    h.eng.lru_add_drain_all();
+    assert!(h.eng.batch(0, BatchOp::Add).is_empty());
+    h.eng.check();
+}

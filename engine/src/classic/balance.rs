@@ -7,7 +7,7 @@ use crate::lruvec::LruList;
 use crate::reclaim::scan_control::ScanControl;
 use crate::zone::Mark;
 
-/// The inactive list is too short for its active list (section 7). Sizes in pages.
+/// The inactive list is too short for its active list (`docs/rules/classic.md#when-to-deactivate`). Sizes in pages.
 pub fn inactive_is_low(inactive: u64, active: u64) -> bool {
     let gb = (inactive + active) >> 18;
     let ratio = if gb > 0 { (10 * gb).isqrt() } else { 1 };
@@ -45,7 +45,7 @@ impl Engine {
         inactive_is_low(size(false), size(true))
     }
 
-    /// Section 8: once for each node visit.
+    /// What is decided once for each node visit (`docs/rules/classic.md#file-or-anonymous`).
     pub(crate) fn prepare_scan_control(&mut self, sc: &mut ScanControl, node: NodeId) {
         let target = sc.target.unwrap_or(MemcgId::ROOT);
         let lruvec = self.lruvec_id(target, node);
@@ -77,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// Section 9, first table.
+    /// How the types share what is scanned (`docs/rules/classic.md#file-or-anonymous`).
     fn scan_balance(&self, sc: &ScanControl, memcg: MemcgId, swappiness: u64) -> ScanBalance {
         let memcg_reclaim = sc.target.is_some();
         let no_anon = !sc.may_swap || self.swap_available(memcg) == 0;
@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Section 9: pages to scan of each list.
+    /// Pages to scan of each list (`docs/rules/classic.md#scan-of-an-lruvec`).
     pub(crate) fn get_scan_count(&mut self, sc: &mut ScanControl, lruvec: LruvecId) -> [u64; 4] {
         let memcg = self.memcg_of(lruvec);
         let swappiness = u64::from(self.swappiness(sc, memcg)).min(200);

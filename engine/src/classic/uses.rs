@@ -12,7 +12,7 @@ pub fn list_of(f: &Folio) -> LruList {
 }
 
 impl Engine {
-    /// Section 2: the second access activates.
+    /// The second access activates (`docs/rules/classic.md#second-chance`).
     pub(crate) fn classic_mark_accessed(&mut self, cpu: u16, id: FolioId) {
         let f = &mut self.folios[id];
         if !f.has(Flags::REFERENCED) {
@@ -31,8 +31,8 @@ impl Engine {
         }
     }
 
-    /// Section 8: reclaim has paid `io` pages of I/O and `rotated` pages looked at in vain for a
-    /// type. Both types' costs halve when they exceed a quarter of the lists.
+    /// Reclaim has paid `io` pages of I/O and `rotated` pages looked at in vain for a type
+    /// (`docs/rules/classic.md#file-or-anonymous`). Both types' costs halve when they exceed a quarter of the lists.
     pub(crate) fn note_cost(&mut self, lruvec: LruvecId, t: LruType, io: u64, rotated: u64) {
         let cost = io * 32 + rotated;
         let lv = &self.lruvecs[lruvec];

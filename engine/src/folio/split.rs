@@ -1,4 +1,4 @@
-//! A large folio becomes single pages (`docs/rules/shrink-list.md#steps`, steps 10c and 10d).
+//! A large folio becomes single pages (`docs/rules/shrink-list.md#large-folios`).
 //!
 //! Every sum of the engine counts pages, so a split changes none of them: charges, gauges and the
 //! room of zones stay as they are, and the split can be undone until the host has moved a mapping.

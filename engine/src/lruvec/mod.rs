@@ -1,7 +1,8 @@
 //! One lruvec: the LRU lists of a (memcg, node) pair behind a few policy-independent verbs.
 //!
 //! A policy is a variant of [`LruvecLists`] plus one arm in each verb of [`ops`] and one reclaim loop in
-//! `reclaim/lruvec_loop.rs`; nothing else in the engine looks at it. Those that are a few lists and a
+//! `reclaim/lruvec_loop.rs`. A few other places (batches, passes, shadows, `check.rs`) ask for one of the
+//! policies, with `matches!` or by [`PolicyKind`]. Those that are a few lists and a
 //! rule for the next victim share a variant and a loop ([`crate::policies`]).
 
 pub mod ops;
@@ -123,7 +124,7 @@ pub struct Lruvec {
     pub sizes: [[i64; 5]; MAX_ZONES],
     /// What has left it and come back.
     pub workingset: WorkingSet,
-    /// Reclaim cost by type (`docs/rules/classic.md#when-to-deactivate`).
+    /// Reclaim cost by type (`docs/rules/classic.md#file-or-anonymous`).
     pub cost: [u64; 2],
     /// Reclaim of this memcg met only dirty, congested folios (`docs/rules/reclaim-loop.md#node-visit`).
     pub cgroup_congested: bool,

@@ -88,8 +88,8 @@ impl Engine {
         }
     }
 
-    /// An access through a descriptor (`read`), also the one that brings a folio in, or the removal of a
-    /// young page-table entry.
+    /// A folio is used: by a `read`, including the one that brings it in, or as a page-table entry with its accessed bit
+    /// set goes away.
     #[inline]
     pub fn mark_accessed(&mut self, cpu: u16, id: FolioId) {
         match self.lruvecs[self.folios[id].lruvec()].lists {

@@ -13,7 +13,7 @@ bitflags::bitflags! {
     pub struct ChargeFlags: u16 {
         /// May sleep, hence may reclaim.
         const CAN_BLOCK = 1 << 0;
-        /// Gives up after the first fruitless reclaim.
+        /// Gives up, even with progress, if there is no room after a drain of the stocks and one more reclaim.
         const NORETRY = 1 << 1;
         /// Retries, but fails rather than kill.
         const RETRY_MAYFAIL = 1 << 2;

@@ -6,7 +6,7 @@ use crate::ids::MemcgId;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemcgError {
     /// A field of the configuration is out of range.
-    #[error("memcg configuration: {field} is {value}; use {allowed}")]
+    #[error("configuration: {field} is {value}; use {allowed}")]
     Config {
         /// Name of the field.
         field: &'static str,

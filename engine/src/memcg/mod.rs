@@ -49,9 +49,4 @@ pub use tree::{Memcg, MemcgConfig, MemcgTree, MAX_NODES};
 
 /// Pages charged ahead into the per-CPU stock by one counter update (`docs/rules/memcg.md#charging`).
 pub const CHARGE_BATCH: u64 = 64;
-/// Fruitless reclaim calls after which a charge or a limit write turns to the OOM killer.
-pub const MAX_RECLAIM_RETRIES: u32 = 16;
-/// Smallest reclaim target of one call, pages.
-pub const SWAP_CLUSTER_MAX: u64 = 32;
-/// Largest allocation order for which reclaim progress alone justifies another try.
-pub const COSTLY_ORDER: u32 = 3;
+pub use crate::constants::{COSTLY_ORDER, MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};

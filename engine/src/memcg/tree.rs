@@ -18,8 +18,6 @@ pub struct MemcgConfig {
     pub nr_nodes: u32,
     /// CPUs, each with a stock of its own. At least 1.
     pub nr_cpus: u32,
-    /// cgroup v2 (the default) or v1.
-    pub v2: bool,
     /// Mount option memory_recursiveprot.
     pub recursive_protection: bool,
     /// Memcgs for which a CPU keeps a stock at a time, at least 1.
@@ -35,7 +33,6 @@ impl Default for MemcgConfig {
         Self {
             nr_nodes: 1,
             nr_cpus: 1,
-            v2: true,
             recursive_protection: true,
             stocks_per_cpu: 1,
             fold_interval: 2_000_000_000,

@@ -10,8 +10,8 @@ use crate::reclaim::scan_control::ScanControl;
 use crate::rules::ProtectedBy;
 
 impl Engine {
-    /// Creates a new youngest generation if `seq` still is the youngest (5.4). Generations that are
-    /// in the way are forced out first, a bounded number of folios for each hold of the lock.
+    /// Creates a new youngest generation if `seq` still is the youngest (`docs/rules/aging.md#opening-a-generation`).
+    /// Generations that are in the way are forced out first, a bounded number of folios for each hold of the lock.
     /// `locked`: the first hold has been metered.
     pub(crate) fn gen_inc_max_seq(
         &mut self,
@@ -60,7 +60,7 @@ impl Engine {
         true
     }
 
-    /// Forces the oldest generation of a type out (5.5). False: the lock hold's budget is used up.
+    /// Forces the oldest generation of a type out. False: the lock hold's budget is used up.
     fn gen_inc_min_seq(&mut self, lruvec: LruvecId, t: LruType, types: EvictableTypes) -> bool {
         let mut budget = self.config().scale.max_lru_batch;
         let old = {
@@ -92,7 +92,7 @@ impl Engine {
         true
     }
 
-    /// Drops empty old generations (5.6). True if any was dropped.
+    /// Drops empty old generations (`docs/rules/aging.md#empty-generations`). True if any was dropped.
     pub(crate) fn gen_try_inc_min_seq(&mut self, lruvec: LruvecId, swappiness: u16) -> bool {
         let types = EvictableTypes::of(swappiness);
         let m = self.lruvecs[lruvec].gens_mut();
@@ -126,7 +126,7 @@ impl Engine {
     /// No memcg of the node has evictable pages older than the time that protects working sets
     /// (`docs/rules/aging.md`). False while the protection is off.
     pub(crate) fn working_set_in_danger(&mut self, sc: &ScanControl, node: NodeId) -> bool {
-        let min_ttl = self.switches().min_ttl_ms * 1_000_000;
+        let min_ttl = self.switches().min_ttl_ms.saturating_mul(1_000_000);
         if min_ttl == 0 {
             return false;
         }
@@ -143,8 +143,8 @@ impl Engine {
             let pages = m.evictable_pages(types);
             let oldest = (self.rules.kernel.ttl_seq)(m, types);
             let born = m.timestamps[MultiGen::slot(oldest)];
-            if self.config().scale.scan_share(pages, sc.priority) > 0 && born + min_ttl < self.now()
-            {
+            let sizable = self.config().scale.scan_share(pages, sc.priority) > 0;
+            if sizable && born.saturating_add(min_ttl) < self.now() {
                 return false;
             }
         }

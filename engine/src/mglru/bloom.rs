@@ -1,4 +1,4 @@
-//! The two Bloom filters that remember which page tables are worth walking (`docs/rules/aging.md#walk`).
+//! The two Bloom filters that remember which page tables are worth walking (`docs/rules/aging.md#filters`).
 
 use crate::splitmix::splitmix64;
 

@@ -1,4 +1,5 @@
-//! The refault controller (`docs/rules/eviction.md#tiers-and-types`): which tiers to protect, which type to evict.
+//! The refault controller, which the kernel calls PID controller (`docs/rules/eviction.md#tiers-and-types`): which tiers
+//! to protect, which type to evict.
 
 use super::{MAX_NR_TIERS, MIN_LRU_BATCH};
 
@@ -67,7 +68,7 @@ impl Tiers {
 }
 
 /// True if `pv` refaults no more than `sp`, gains considered.
-pub fn ok(sp: CtrlPos, pv: CtrlPos) -> bool {
+pub fn refaults_no_more(sp: CtrlPos, pv: CtrlPos) -> bool {
     pv.refaulted < MIN_LRU_BATCH
         || pv.refaulted * (sp.total + MIN_LRU_BATCH) * sp.gain
             <= (sp.refaulted + 1) * pv.total * pv.gain
@@ -76,7 +77,7 @@ pub fn ok(sp: CtrlPos, pv: CtrlPos) -> bool {
 /// Last tier that is *not* protected when `sp` is the reference.
 pub(crate) fn tier_limit(pos: &Tiers, sp: CtrlPos, gain: u64) -> usize {
     (1..MAX_NR_TIERS)
-        .find(|&t| !ok(sp, pos.tier(t, gain)))
+        .find(|&t| !refaults_no_more(sp, pos.tier(t, gain)))
         .unwrap_or(MAX_NR_TIERS)
         - 1
 }

@@ -117,8 +117,8 @@ impl Engine {
         true
     }
 
-    /// Protection (`docs/rules/generations.md#promotion`): from the oldest generation to the next. Returns the new slot; if
-    /// a promotion got there first, the slot the folio already counts in.
+    /// From the oldest generation to the next (`docs/rules/generations.md#protection`). Returns the new slot; if a promotion
+    /// got there first, the slot the folio already counts in.
     pub(crate) fn gen_protect(&mut self, id: FolioId, mark_reclaim: bool) -> usize {
         let f = &mut self.folios[id];
         let t = f.lru_type();

@@ -8,7 +8,7 @@
 //! | `aging.rs` | new generations, dropping old ones | aging |
 //! | `walk.rs`, `mms.rs`, `bloom.rs` | page-table walks; address spaces; which tables to walk | aging |
 //! | `look_around.rs` | neighbours of an accessed entry met during eviction | aging |
-//! | `controller.rs` | refaults by tier | workingset |
+//! | `controller.rs` | refaults by tier: the PID controller | eviction |
 //! | `scan.rs` | isolating victims, what is put aside | eviction |
 
 pub mod aging;
@@ -76,7 +76,7 @@ pub struct WalkProgress {
 }
 
 impl MultiGen {
-    /// Three populated-to-be generations 0..=3, all born now.
+    /// Four empty generations, 0 to 3, all born now.
     pub fn new(now: u64) -> Self {
         Self {
             max_seq: 3,
@@ -164,7 +164,7 @@ impl MultiGen {
     }
 }
 
-/// Which types may be evicted under a swappiness (`docs/rules/generations.md#state`).
+/// Which types may be evicted under a swappiness (`docs/rules/eviction.md#tiers-and-types`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EvictableTypes {
     /// Only file pages may be evicted: swappiness 0.

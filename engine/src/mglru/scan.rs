@@ -80,6 +80,7 @@ impl Engine {
             };
         }
         let oldest = MultiGen::slot(m.min_seq[t.idx()]);
+        debug_assert!(batch > 0, "a scan looks at one folio at least");
         let mut remaining = batch;
         let (mut scanned, mut isolated, mut sorted, mut skipped) = (0, 0, 0, 0u64);
         let idx = sc.reclaim_idx as usize;
@@ -143,7 +144,7 @@ impl Engine {
         }
     }
 
-    /// Puts aside what must not be isolated (7.3). True: handled.
+    /// Puts aside what must not be isolated (`docs/rules/eviction.md#sorting`). True: handled.
     fn gen_sort(
         &mut self,
         lruvec: LruvecId,
@@ -209,7 +210,7 @@ impl Engine {
         false
     }
 
-    /// Takes one folio off its generation for reclaim (7.4). False: it is parked.
+    /// Takes one folio off its generation for reclaim. False: it is parked.
     fn gen_isolate_folio(&mut self, sc: &ScanControl, id: FolioId) -> bool {
         let f = &mut self.folios[id];
         if !self.rules.series.may_isolate(f.word(), f.lru_type(), sc.io) {

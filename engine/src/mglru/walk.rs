@@ -127,7 +127,7 @@ impl AgingTask {
             }
             None if self.in_stretches => {
                 // From here until it has the lock, others that want to age are told that it is done, and
-                // sees the old generations.
+                // see the old generations.
                 self.last = true;
                 eng.meter.lock(self.lruvec);
                 AgingStep::Ask(Work::Spin)

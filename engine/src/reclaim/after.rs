@@ -5,8 +5,8 @@
 
 use super::cx::Cx;
 use super::eviction::Eviction;
-use super::protection::protected_share;
 use super::scan_control::ScanControl;
+use super::scan_protection::protected_share;
 use super::work::Work;
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -33,6 +33,7 @@ enum AfterStage {
     /// Take a batch.
     Evict,
     Evicting,
+    /// The loop is over but for what the host is still asked.
     End,
 }
 
@@ -87,16 +88,16 @@ impl LoopAfter {
         loop {
             match &mut self.at {
                 AfterStage::Round => {
-                    self.at = if self.budget <= 0 {
-                        AfterStage::End
+                    if self.budget <= 0 {
+                        self.finish(eng, cx.sc);
                     } else if eng.below_min(cx.sc, self.eviction.memcg) {
                         self.rotate = true;
-                        AfterStage::End
+                        self.finish(eng, cx.sc);
                     } else if self.must_age(eng, cx.sc) {
-                        AfterStage::Aging(self.aging(eng))
+                        self.at = AfterStage::Aging(self.aging(eng));
                     } else {
-                        AfterStage::Evict
-                    };
+                        self.at = AfterStage::Evict;
+                    }
                 }
                 AfterStage::Aging(task) => match task.step(eng, cx.answer.take()) {
                     AgingStep::Ask(work) => return Some(work),
@@ -106,11 +107,12 @@ impl LoopAfter {
                         self.rotate |= opened;
                         // Even if another task has made the generation.
                         self.aged = true;
-                        self.at = AfterStage::Evict;
                         if eng.rules.series.leaves_after_aging() && cx.sc.root_reclaim() {
                             let memcg = self.eviction.memcg;
                             eng.memcgs.count(memcg, Counter::AbortAfterAging, 1);
-                            self.at = AfterStage::End;
+                            self.finish(eng, cx.sc);
+                        } else {
+                            self.at = AfterStage::Evict;
                         }
                     }
                 },
@@ -129,16 +131,21 @@ impl LoopAfter {
                         || eng.should_abort(cx.sc, self.eviction.lruvec)
                         || (self.aged && cx.sc.root_reclaim())
                     {
-                        self.at = AfterStage::End;
+                        self.finish(eng, cx.sc);
                     } else {
                         self.budget -= scanned as i64;
                         self.at = AfterStage::Round;
                         return Some(Work::Yield);
                     }
                 }
-                AfterStage::End => return None,
+                AfterStage::End => return self.eviction.next_pending(),
             }
         }
+    }
+
+    fn finish(&mut self, eng: &mut Engine, sc: &ScanControl) {
+        self.eviction.end_of_loop(eng, sc);
+        self.at = AfterStage::End;
     }
 
     pub(super) fn must_age(&self, eng: &Engine, sc: &ScanControl) -> bool {
@@ -160,6 +167,7 @@ impl LoopAfter {
         if let AfterStage::Aging(task) = &mut self.at {
             task.abandon(eng);
         }
+        self.eviction.abandon();
         self.at = AfterStage::End;
     }
 

@@ -1,4 +1,4 @@
-//! How a multi-gen lruvec is reclaimed before the series, Linux 6.12 to 7.0
+//! How a multi-gen lruvec is reclaimed before the series, Linux 6.12 to 7.1
 //! (`docs/rules/reclaim-loop.md`).
 //!
 //! Each round computes its budget from what the lists hold now, and evicts up to a large batch. The loop
@@ -6,9 +6,9 @@
 //! generations to evict from, it ages instead, and ends right after.
 
 use super::cx::Cx;
-use super::eviction::{Eviction, Pending};
-use super::protection::protected_share;
+use super::eviction::Eviction;
 use super::scan_control::{ScanControl, DEF_PRIORITY};
+use super::scan_protection::protected_share;
 use super::work::Work;
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -36,7 +36,7 @@ enum BeforeStage {
     Aging(AgingTask),
     Evicting,
     /// The loop is over but for what the host is still asked.
-    End(Pending),
+    End,
 }
 
 /// What a round is to do.
@@ -108,7 +108,7 @@ impl LoopBefore {
                         return Some(Work::Yield);
                     }
                 }
-                BeforeStage::End(pending) => return pending.pop_at(0),
+                BeforeStage::End => return self.eviction.next_pending(),
             }
         }
     }
@@ -141,13 +141,9 @@ impl LoopBefore {
         Round::Scan(eng.config().scale.scan_share(n, sc.priority))
     }
 
-    /// One look at whether all files met were dirty.
     fn finish(&mut self, eng: &mut Engine, sc: &ScanControl) {
-        self.at = BeforeStage::End(if eng.rules.series.loop_wants_flushers(&sc.nr) {
-            self.eviction.wake_flushers(eng, sc)
-        } else {
-            Pending::new()
-        });
+        self.eviction.end_of_loop(eng, sc);
+        self.at = BeforeStage::End;
     }
 
     /// The task is killed: a pass of aging that has ended still gets its generation.
@@ -155,7 +151,8 @@ impl LoopBefore {
         if let BeforeStage::Aging(task) = &mut self.at {
             task.abandon(eng);
         }
-        self.at = BeforeStage::End(Pending::new());
+        self.eviction.abandon();
+        self.at = BeforeStage::End;
     }
 
     /// Should the memcg go to the young end of the memcg LRU? Valid at the end.

@@ -59,7 +59,7 @@ pub(crate) struct ClassicLoop {
 }
 
 impl ClassicLoop {
-    pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId, _cpu: u16) -> Self {
+    pub(crate) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId) -> Self {
         let nr = eng.get_scan_count(sc, lruvec);
         let whole = sc.target.is_none() && !sc.is_kswapd() && sc.priority == DEF_PRIORITY;
         Self {
@@ -160,7 +160,7 @@ impl ClassicLoop {
         }
     }
 
-    // ------------------------------------------------------------ section 10
+    // ------------------------------------------------------------ scan of an lruvec
 
     fn next_list(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) {
         if self.last {
@@ -240,7 +240,7 @@ impl ClassicLoop {
         self.at = ClassicStage::Rebalance;
     }
 
-    // ------------------------------------------------------------ section 3
+    // ------------------------------------------------------------ isolation
 
     /// Takes up to `nr` pages off the tail. Returns pages looked at.
     fn isolate(
@@ -300,7 +300,7 @@ impl ClassicLoop {
         total
     }
 
-    // ------------------------------------------------------------ section 4
+    // ------------------------------------------------------------ inactive scan
 
     /// The reclaimer takes part in the ISOLATED throttle: it may have to wait, and wakes those who
     /// do when it need not.
@@ -370,7 +370,7 @@ impl ClassicLoop {
         self.at = ClassicStage::Next;
     }
 
-    // ------------------------------------------------------------ section 5
+    // ------------------------------------------------------------ active scan
 
     fn shrink_active(&mut self, eng: &mut Engine, cx: &mut Cx<'_>, list: LruList, k: u64) {
         eng.lru_add_drain(cx.cpu);

@@ -111,7 +111,7 @@ impl DebugRun {
             DebugCommand::Age { seq, .. } => {
                 (seq, DebugStage::Aging(AgingTask::new(lruvec, seq, types)))
             }
-            DebugCommand::Evict { seq, .. } if seq + MIN_NR_GENS > max_seq => {
+            DebugCommand::Evict { seq, .. } if seq > max_seq - MIN_NR_GENS => {
                 return Err(DebugError::TooYoung { seq, max_seq });
             }
             DebugCommand::Evict { seq, .. } => (seq, DebugStage::Evict),

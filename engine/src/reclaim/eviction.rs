@@ -15,7 +15,7 @@ use crate::scans::ScanEvent;
 use arrayvec::ArrayVec;
 
 /// Requests to the host that wait for their turn.
-pub(super) type Pending = ArrayVec<Work, 2>;
+type Pending = ArrayVec<Work, 2>;
 
 /// Evictions from one lruvec, one at a time.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Eviction {
     /// The next request to the host; `None` once the eviction is over.
     pub(super) fn step(&mut self, eng: &mut Engine, cx: &mut Cx<'_>) -> Option<Work> {
         loop {
-            if let Some(work) = self.pending.pop_at(0) {
+            if let Some(work) = self.next_pending() {
                 return Some(work);
             }
             let pass = self.pass?;
@@ -183,8 +183,26 @@ impl Eviction {
             .sum_list(&mut sc.nr, stat, self.lru_type, self.isolated);
     }
 
+    /// The loop ends, for whatever reason: one look at whether all files that it met were dirty.
+    /// [`Self::next_pending`] has what the host is then asked.
+    pub(super) fn end_of_loop(&mut self, eng: &mut Engine, sc: &ScanControl) {
+        if eng.rules.series.loop_wants_flushers(&sc.nr) {
+            self.pending = self.wake_flushers(eng, sc);
+        }
+    }
+
+    /// A request that has waited for its turn.
+    pub(super) fn next_pending(&mut self) -> Option<Work> {
+        self.pending.pop_at(0)
+    }
+
+    /// The task is killed: it asks for nothing more.
+    pub(super) fn abandon(&mut self) {
+        self.pending.clear();
+    }
+
     /// Asks for the flushers; under cgroup v1, limit reclaim sleeps until they have written something.
-    pub(super) fn wake_flushers(&self, eng: &mut Engine, sc: &ScanControl) -> Pending {
+    fn wake_flushers(&self, eng: &mut Engine, sc: &ScanControl) -> Pending {
         let mut pending = Pending::new();
         pending.push(Work::WakeFlushers);
         eng.memcgs.count(self.memcg, Counter::FlusherWakeups, 1);

@@ -1,5 +1,5 @@
-//! The path of one isolated folio up to the decision to write or free it (`docs/rules/shrink-list.md#steps`). The steps are
-//! numbered as there.
+//! The path of one isolated folio up to the decision to write or free it (`docs/rules/shrink-list.md#steps`). Comments
+//! number the steps of this path, 1 to 17; the table there names the same tests, some of them together.
 
 use super::scan_control::ScanControl;
 use super::shrink_list::{FolioStep, ShrinkList};
@@ -124,7 +124,7 @@ impl ShrinkList {
         }
     }
 
-    /// Section 2.1.
+    /// Who uses it (`docs/rules/shrink-list.md#references`).
     pub(super) fn referenced(
         &mut self,
         eng: &mut Engine,
@@ -289,7 +289,7 @@ impl ShrinkList {
     }
 }
 
-/// File-system calls are allowed for this folio (`docs/rules/shrink-list.md#steps`, step 7).
+/// File-system calls are allowed for this folio (step 7).
 fn may_enter_fs(sc: &ScanControl, swap_cache: bool, swap_synchronous: bool) -> bool {
     sc.fs || (swap_cache && sc.io && !swap_synchronous)
 }

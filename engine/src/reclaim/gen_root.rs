@@ -36,8 +36,8 @@ fn fls(n: u64) -> i64 {
     i64::from(u64::BITS - n.leading_zeros())
 }
 
-/// Starting priority for a request of `nr_to_reclaim` pages (section 10); `None`: untouched. `shift`
-/// is what the scale takes off a priority again when list sizes are shifted by it
+/// Starting priority for a request of `nr_to_reclaim` pages (`docs/rules/reclaim-loop.md#initial-priority`); `None`:
+/// untouched. `shift` is what the scale takes off a priority again when list sizes are shifted by it
 /// (`docs/reference/experiments.md`): without it a small machine would start with its whole lists.
 pub fn initial_priority(
     priority: u8,

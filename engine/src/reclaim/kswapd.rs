@@ -46,7 +46,7 @@ pub(crate) struct KswapdRun {
 }
 
 impl KswapdRun {
-    pub(crate) fn new(eng: &mut Engine, node: NodeId, _order: u8, zone: u8) -> Self {
+    pub(crate) fn new(eng: &mut Engine, node: NodeId, zone: u8) -> Self {
         eng.count_global(Counter::Pageoutrun, 1);
         let class = eng.zones.class(node, zone);
         let boosts: Vec<u64> = eng

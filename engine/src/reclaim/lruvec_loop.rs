@@ -36,7 +36,7 @@ impl LruvecLoop {
                 LruvecLoop::After(Box::new(LoopAfter::new(eng, sc, lruvec, cpu)))
             }
             LruvecLists::Classic(_) => {
-                LruvecLoop::Classic(Box::new(ClassicLoop::new(eng, sc, lruvec, cpu)))
+                LruvecLoop::Classic(Box::new(ClassicLoop::new(eng, sc, lruvec)))
             }
             LruvecLists::List(_) => LruvecLoop::List(ListLoop::new(eng, sc, lruvec, cpu)),
         }

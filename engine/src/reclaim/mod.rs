@@ -1,18 +1,19 @@
-//! Reclaim as a task that is stepped (`design` 2.1): each step does bounded work on the engine's own
+//! Reclaim as a task that is stepped: each step does bounded work on the engine's own
 //! data and returns the next thing that must happen in the world.
 //!
 //! | file | what |
 //! |---|---|
 //! | `work.rs` | the requests to the host and its answers |
 //! | `task.rs` | entry points and the outer loops: limit, direct, kswapd, proactive |
-//! | `node.rs` | one node visit: memcg walk, protection, throttling decisions |
+//! | `node.rs` | one node visit: memcgs in turn, throttling decisions |
 //! | `gen_root.rs` | root reclaim of multi-gen memcgs |
-//! | `order/` | which memcg is next: walk, memcg LRU, heat, wheel |
+//! | `order/` | which memcg is next, and which are protected: walk, memcg LRU, heat, wheel |
 //! | `lruvec_loop.rs` | one lruvec, by its policy: |
 //! | `before.rs`, `after.rs` | multi-gen before and since the series; `faulty_loop.rs` puts faults in |
 //! | `eviction.rs` | one batch of a multi-gen lruvec |
 //! | `classic_loop.rs`, `list_loop.rs` | active and inactive lists; policies of the literature |
-//! | `request.rs`, `protection.rs` | what a request and memory.low mean for one lruvec |
+//! | `request.rs`, `scan_protection.rs` | what a request means for one lruvec; what memory.low leaves of its scan budget |
+//! | (scan budget) | `whole_budget` (`after.rs`), `round` (`before.rs`), `get_scan_count` (`classic/balance.rs`) |
 //! | `shrink_list.rs` | a list of isolated folios on its way through |
 //! | `folio_path.rs` | one of them up to the decision to write it, steps 1 to 14 |
 //! | `split.rs` | large folios that cannot leave memory as a whole |
@@ -39,10 +40,10 @@ pub mod order;
 mod pageout;
 mod pageout_batch;
 mod pageout_task;
-mod protection;
 mod put_back;
 pub(crate) mod request;
 pub mod scan_control;
+mod scan_protection;
 pub mod shrink_list;
 mod split;
 pub mod task;

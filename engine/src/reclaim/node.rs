@@ -169,7 +169,7 @@ impl WalkVisit {
         self.at = VisitStage::Lruvec(LruvecLoop::new(eng, cx.sc, lruvec, cx.cpu));
     }
 
-    /// Steps 5 to 10.
+    /// What dirty and written folios mean for the node (`docs/rules/writeback.md#what-reclaim-tells`).
     fn feedback(&mut self, eng: &mut Engine, sc: &mut ScanControl) {
         let progress = sc.nr_reclaimed > self.reclaimed_before;
         let nr = sc.nr;

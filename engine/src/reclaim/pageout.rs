@@ -10,7 +10,7 @@ use crate::switches::DirtyFlush;
 use crate::workingset::Shadow;
 
 impl ShrinkList {
-    /// Section 6.
+    /// Hands a dirty folio to its writer (`docs/rules/shrink-list.md#dirty-folios`).
     pub(super) fn pageout(&mut self, eng: &mut Engine) -> Option<Work> {
         let f = &mut eng.folios[self.folio];
         // Referred to by somebody else, or truncated while it was not locked.
@@ -94,7 +94,7 @@ impl ShrinkList {
         self.reclaimed(eng, Some(shadow))
     }
 
-    /// Section 4.2.
+    /// The folio is free: it joins the batch (`docs/rules/shrink-list.md#freeing`).
     pub(super) fn reclaimed(&mut self, eng: &mut Engine, shadow: Option<Shadow>) -> Option<Work> {
         let swap = eng.folios[self.folio].swap_slot();
         if swap.is_some() {
@@ -135,7 +135,8 @@ impl ShrinkList {
         None
     }
 
-    /// Flushes everything pending if one of the translations may be written through (5.1).
+    /// Flushes everything pending if one of the translations may be written through
+    /// (`docs/rules/tlb.md#deferred-flush`).
     pub(super) fn flush_dirty(&mut self, eng: &mut Engine) -> Option<Work> {
         if std::mem::take(&mut self.flush_writable) {
             self.flush_required = false;
@@ -155,7 +156,7 @@ impl ShrinkList {
         any
     }
 
-    /// Step 7, case 3. Nothing may stay half done over a sleep: folios that wait for a flush are
+    /// Step 7, limit reclaim of cgroup v1. Nothing may stay half done over a sleep: folios that wait for a flush are
     /// written, those that wait to be freed are freed.
     pub(super) fn wait(&mut self, eng: &mut Engine) -> Option<Work> {
         if !self.batch.waiting.is_empty() {
@@ -167,8 +168,8 @@ impl ShrinkList {
         self.flush(eng, Counter::UnmapFlushEnd)
     }
 
-    /// Section 4.3. The input may grow again when the last batch is written: a writer without room
-    /// has folios split. Then the list goes on (8.4 item 6); in version 1 as posted the pieces go to
+    /// The input is through. It may grow again when the last batch is written: a writer without room
+    /// has folios split. Then the list goes on; in version 1 as posted the pieces go to
     /// the caller as they are.
     pub(super) fn finish(&mut self, eng: &mut Engine) -> Option<Work> {
         if !self.batch.waiting.is_empty() {

@@ -96,7 +96,7 @@ impl ShrinkList {
 impl ShrinkList {
     /// Nothing is pending any more: a folio that waited unlocked and was turned away is dirty from now
     /// on. It may have been cleaned since, and a store may have come after that, through a
-    /// translation that was not flushed yet (8.4 item 8; to mark it when it is turned away is too early).
+    /// translation that was not flushed yet (to mark it when it is turned away is too early).
     pub(super) fn dirty_again(&mut self, eng: &mut Engine) {
         for id in self.batch.unsettled.drain(..) {
             if eng.folios[id].any(Flags::OWNED | Flags::SWAPCACHE) {
@@ -128,7 +128,7 @@ fn refused(eng: &mut Engine, id: FolioId, mode: DirtyFlush) -> Option<Counter> {
     };
     let owned = f.any(Flags::OWNED | Flags::SWAPCACHE);
     if checked && owned && !f.has(Flags::DIRTY) {
-        // 8.4 item 8: the task that wrote it may have missed a store through a translation that is
+        // The task that wrote it may have missed a store through a translation that is
         // not flushed yet.
         eng.set_dirty(id);
         why = why.or(Some(Counter::DirtyBatchClean));

@@ -3,8 +3,8 @@
 use crate::counters::Counter;
 use crate::ids::{MemcgId, NodeId};
 
-/// Pages a direct or limit reclaim asks for at least.
-pub const SWAP_CLUSTER_MAX: u64 = 32;
+pub use crate::constants::SWAP_CLUSTER_MAX;
+
 /// Priority at which reclaim starts; the scan amount is the list size shifted right by it.
 pub const DEF_PRIORITY: u8 = 12;
 

@@ -23,9 +23,9 @@ pub(super) enum FolioStep {
     Next,
     /// Step 8, waiting for the reverse map.
     Test,
-    /// Step 10d, waiting for a swap slot.
+    /// Step 10, waiting for a swap slot.
     Slot,
-    /// Steps 10c and 10d, waiting for the host to move slots and mappings to the pieces.
+    /// Step 10, waiting for the host to move slots and mappings to the pieces.
     Split(SplitFor),
     /// Step 2, waiting for the unmap of a poisoned folio.
     Poisoned,
@@ -37,19 +37,19 @@ pub(super) enum FolioStep {
     Flushed,
     /// Step 14, waiting for the writer.
     Write,
-    /// Section 8.2: the dirty folios that wait are looked at again.
+    /// The dirty folios that wait are looked at again.
     Relock,
     /// The host has taken the freed folios out of their slots: others may run.
     Detached,
-    /// Step 7 case 3: the batch is freed before the wait.
+    /// Step 7, under writeback: the batch is freed before the wait.
     FreedBeforeWait,
-    /// Step 7 case 3: ready to wait.
+    /// Step 7: ready to wait.
     Wait,
-    /// Step 7 case 3, after the wait.
+    /// Step 7, after the wait.
     Waited,
-    /// Step 4.2, the batch is full: flush done.
+    /// The batch of freed folios is full: flush done.
     BatchFlushed,
-    /// Step 4.2, the host has dropped the batch.
+    /// The host has dropped that batch.
     BatchFreed,
     /// The end of the list: flush done, last batch to free.
     EndFlushed,
@@ -426,7 +426,7 @@ impl ShrinkList {
         self.keep_unlocked()
     }
 
-    /// Section 3: activate, then keep.
+    /// Activates, then keeps (`docs/rules/shrink-list.md#steps`).
     pub(super) fn activate(&mut self, eng: &mut Engine) -> Option<Work> {
         let f = &eng.folios[self.folio];
         let (lruvec, n, t) = (f.lruvec(), f.nr_pages(), f.lru_type());

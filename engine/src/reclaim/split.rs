@@ -1,5 +1,5 @@
-//! Steps 10c, 10d and 11 of the path of one folio: large folios that cannot leave memory as a whole
-//! (`docs/rules/shrink-list.md#steps`).
+//! Large folios that cannot leave memory as a whole, steps 10 and 11 of the path of one folio
+//! (`docs/rules/shrink-list.md#large-folios`).
 //!
 //! The first page goes on where the whole stopped. The other pages are input of the same list: they
 //! are next, in the order of their addresses, so that neighbours get neighbouring slots. Each of them
@@ -16,11 +16,11 @@ use crate::folio::Flags;
 /// Why a folio is split, hence where its first page goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum SplitFor {
-    /// 10c: parts of it are not mapped any more and need no swap.
+    /// Parts of it are not mapped any more and need no swap.
     Unmapped,
-    /// 10d: no run of swap slots for the whole.
+    /// No run of swap slots for the whole.
     Slots,
-    /// Section 6: its writer has no room for the whole.
+    /// Its writer has no room for the whole.
     Write,
 }
 

@@ -136,7 +136,7 @@ impl ReclaimTask {
         sc.reclaim_idx = zone;
         Self {
             sc,
-            entry: EntryPoint::Kswapd(Box::new(KswapdRun::new(eng, node, order, zone))),
+            entry: EntryPoint::Kswapd(Box::new(KswapdRun::new(eng, node, zone))),
             list: ShrinkList::default(),
             answer: None,
             cpu,
@@ -328,9 +328,10 @@ impl TryToFree {
         NodeId((self.home.0 + nth) % eng.config().nr_nodes)
     }
 
-    /// End of `shrink_zones` (3.3).
+    /// End of a round (`docs/rules/reclaim-loop.md#passes-and-rounds`). The node asked is the one that the pass is bound
+    /// to, or else the task's own.
     fn consider_throttle(&self, eng: &mut Engine, sc: &ScanControl) -> Option<Work> {
-        let node = self.home;
+        let node = sc.node.unwrap_or(self.home);
         if sc.nr_reclaimed > sc.nr_scanned / 8 {
             let reason = ThrottleReason::NoProgress;
             return (eng.nodes[node.idx()].sleeping(reason) > 0)

@@ -5,7 +5,7 @@ use super::v614;
 use crate::folio::flags::{FlagWord, REFS_MAX};
 use crate::folio::Flags;
 use crate::ids::LruType;
-use crate::mglru::controller::{ok, tier_limit};
+use crate::mglru::controller::{refaults_no_more, tier_limit};
 use crate::mglru::refs::{ceil_log2, clear_refs};
 use crate::mglru::{EvictableTypes, MultiGen, MIN_NR_GENS};
 use crate::reclaim::work::References;
@@ -102,7 +102,7 @@ fn referenced(w: &mut FlagWord, r: References, t: LruType) -> Fate {
     crate::classic::references::referenced(w, r, t)
 }
 
-/// Files are never younger than anonymous memory that can be swapped.
+/// Anonymous memory that can be swapped is never younger than files: its oldest generation is no later than theirs.
 fn level_min_seq(m: &MultiGen, min: &mut [u64; 2], swappiness: u16) {
     if swappiness > 0 {
         min[0] = min[0].min(min[1]);
@@ -168,7 +168,7 @@ fn type_to_scan(m: &MultiGen, swappiness: u16, io: bool) -> (LruType, Option<usi
     }
     let [anon, file] = &m.ctrl;
     let gain = [s, 200 - s];
-    let t = if ok(anon.tier(0, gain[0]), file.tier(0, gain[1])) {
+    let t = if refaults_no_more(anon.tier(0, gain[0]), file.tier(0, gain[1])) {
         LruType::File
     } else {
         LruType::Anon

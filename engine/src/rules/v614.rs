@@ -4,7 +4,7 @@ use super::kernel::{Fate, Kernel, Refaulted, Standing, Survivor};
 use crate::folio::flags::{FlagWord, REFS_MAX};
 use crate::folio::Flags;
 use crate::ids::LruType;
-use crate::mglru::controller::ok;
+use crate::mglru::controller::refaults_no_more;
 use crate::mglru::refs::ceil_log2;
 use crate::mglru::{MultiGen, MAX_NR_GENS, MIN_NR_GENS};
 use crate::reclaim::work::References;
@@ -194,7 +194,7 @@ fn survivor(w: &mut FlagWord, s: Survivor) -> bool {
 fn type_to_scan(m: &MultiGen, swappiness: u16, _io: bool) -> (LruType, Option<usize>) {
     let s = u64::from(swappiness);
     let [anon, file] = &m.ctrl;
-    let t = if s <= 1 || (s < 200 && ok(anon.all(s), file.all(200 - s))) {
+    let t = if s <= 1 || (s < 200 && refaults_no_more(anon.all(s), file.all(200 - s))) {
         LruType::File
     } else {
         LruType::Anon

@@ -5,8 +5,6 @@ use crate::ids::Pages;
 
 /// Slots of a cluster where huge folios are swapped whole.
 pub const CLUSTER: u32 = 512;
-/// Slots of a cluster where they are not.
-pub const CLUSTER_WITHOUT_THP: u32 = 256;
 /// Most slots a scan is charged for in one call.
 pub const SCAN_MAX: u64 = 256;
 
@@ -89,7 +87,7 @@ pub struct SwapSlots {
 }
 
 impl SwapSlots {
-    /// No areas. `cluster` is [`CLUSTER`] or [`CLUSTER_WITHOUT_THP`]; `caches` switches the per-CPU
+    /// No areas. `cluster` is a power of two, such as [`CLUSTER`]; `caches` switches the per-CPU
     /// slot caches on.
     pub fn new(cluster: u32, caches: Option<SlotCacheConfig>) -> Result<Self, SwapError> {
         if !cluster.is_power_of_two() {

@@ -484,7 +484,7 @@ switches! {
     /// A page that comes back from zram or another synchronous device goes through the swap cache, like any
     /// other, so a store to it drains the CPU's batches (7.0 to 7.2).
     swap_cache_always: bool,
-    /// Global reclaim counters follow the 7.2 development tree (pgscan global also for memcg reclaim).
+    /// Global counters of scanned and freed pages see limit reclaim too, as in the 7.2 development tree.
     counters_72: bool,
     /// Limit on aging protection in milliseconds: 0 = off (`docs/rules/aging.md`).
     min_ttl_ms: u64,

@@ -49,12 +49,6 @@ impl Shadow {
     }
 }
 
-/// Low clock bits that must be dropped so that `ram_pages` fit into `value_bits`.
-pub fn bucket_order(ram_pages: u64, value_bits: u32) -> u32 {
-    let bits = u64::BITS - ram_pages.saturating_sub(1).leading_zeros();
-    bits.saturating_sub(value_bits)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,15 +63,5 @@ mod tests {
         };
         assert_eq!(Shadow::pack(u), Shadow(671_102_983));
         assert_eq!(Shadow(671_102_983).unpack(), u);
-    }
-
-    #[test]
-    fn w5_bucket() {
-        let order = bucket_order(262_144, 14);
-        assert_eq!(order, 4);
-        let stored = 165u64 >> order;
-        assert_eq!(stored, 10);
-        assert_eq!((200 - (stored << order)) % (1 << 14), 40);
-        assert_eq!(bucket_order(262_144, VALUE_BITS), 0);
     }
 }

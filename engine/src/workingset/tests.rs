@@ -2,10 +2,12 @@
 
 use super::refault::RefaultSite;
 use super::Shadow;
+use crate::config::Config;
 use crate::counters::Counter;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruvecId, MemcgId, NodeId};
 use crate::memcg::{CounterKind, UNLIMITED};
+use crate::presets::preset;
 use crate::testing::{Host, Spec};
 
 /// A classic host whose memcg has lists of these sizes: inactive and active anon, inactive and
@@ -235,4 +237,24 @@ fn w6_the_window_of_6_14() {
         );
         assert_eq!(h.folio(id).word().refs() > 0, recent);
     }
+}
+
+#[test]
+fn shadow_nodes_on_one_node_are_compared_with_the_pages_on_all() {
+    let cfg = Config {
+        nr_nodes: 2,
+        ..Config::default()
+    };
+    let mut h = Host::with(preset("base").unwrap(), cfg);
+    h.add_many(8000, Spec::file());
+    let other = h.eng.lruvec_id(h.memcg, NodeId(1));
+    let dropped = |h: &mut Host, keys: std::ops::Range<u64>| {
+        for key in keys {
+            h.eng.shadow_node(other, key);
+        }
+        h.eng.shrink_shadow_nodes(other, 0);
+        h.eng.take_dropped_shadow_nodes().len()
+    };
+    assert_eq!(dropped(&mut h, 0..1000), 0, "an eighth of 8000");
+    assert!(dropped(&mut h, 1000..1600) > 0);
 }

@@ -75,13 +75,6 @@ impl Writeback {
         &self.params
     }
 
-    /// Replaces the settings; estimates and limits go on from where they are.
-    pub fn set_params(&mut self, params: DirtyParams) -> Result<(), DirtyParamError> {
-        params.validate()?;
-        self.params = params;
-        Ok(())
-    }
-
     /// The wb of (device, memcg), made if it does not exist. Without cgroup writeback the host
     /// always names the root.
     pub fn wb_for(&mut self, device: DeviceId, memcg: MemcgId) -> WbId {
@@ -163,31 +156,6 @@ impl Writeback {
             .map(|(i, wb)| (WbId(i as u32), wb))
     }
 
-    /// The machine's domain.
-    pub fn global_domain(&self) -> &Domain {
-        &self.global
-    }
-
-    /// Bounds a wb's share of every threshold, percent.
-    pub fn set_wb_bounds(
-        &mut self,
-        id: WbId,
-        min_ratio: u64,
-        max_ratio: u64,
-    ) -> Result<(), DirtyParamError> {
-        for (name, value) in [("min_ratio", min_ratio), ("max_ratio", max_ratio)] {
-            if value > 100 {
-                return Err(DirtyParamError::Percent { name, value });
-            }
-        }
-        if min_ratio > max_ratio {
-            return Err(DirtyParamError::Bounds(min_ratio, max_ratio));
-        }
-        let wb = self.wb_mut(id);
-        (wb.min_ratio, wb.max_ratio) = (min_ratio, max_ratio);
-        Ok(())
-    }
-
     fn wb_mut(&mut self, id: WbId) -> &mut Wb {
         &mut self.wbs[id.idx()]
     }
@@ -209,12 +177,12 @@ impl Writeback {
     }
 
     /// `pages` of an inode were cleaned for I/O; follow with [`Writeback::started`].
-    pub fn clean_for_io(&mut self, id: WbId, inode: ObjectId, pages: Pages, _now: Nanos) {
+    pub fn clean_for_io(&mut self, id: WbId, inode: ObjectId, pages: Pages) {
         self.dirty_gone(id, inode, pages);
     }
 
     /// Dirty `pages` of an inode were dropped without writing (truncate).
-    pub fn dirty_dropped(&mut self, id: WbId, inode: ObjectId, pages: Pages, _now: Nanos) {
+    pub fn dirty_dropped(&mut self, id: WbId, inode: ObjectId, pages: Pages) {
         self.dirty_gone(id, inode, pages);
     }
 

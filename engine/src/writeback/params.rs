@@ -29,9 +29,6 @@ pub enum DirtyParamError {
     /// A byte threshold of zero.
     #[error("{0} is 0 bytes: give an amount above 0, or a percentage")]
     ZeroBytes(&'static str),
-    /// Lower bound above upper bound.
-    #[error("min_ratio {0} % is above max_ratio {1} %: lower the first or raise the second")]
-    Bounds(u64, u64),
     /// No CPUs.
     #[error("cpus is 0: give the number of CPUs of the machine, at least 1")]
     Cpus,

@@ -54,7 +54,7 @@ fn balance(
 /// Writes a slice whole, instantly: up to the inode's dirty pages.
 fn write(w: &mut Writeback, s: &Slice, now: Nanos) -> Pages {
     let n = w.wb(s.wb).inode(s.inode).unwrap().pages.min(s.pages_max);
-    w.clean_for_io(s.wb, s.inode, n, now);
+    w.clean_for_io(s.wb, s.inode, n);
     w.started(s.wb, n, now);
     w.written(s.wb, n, now);
     w.slice_done(s.wb, s.inode, n, false, now);
@@ -317,11 +317,11 @@ fn order_of_works() {
         }
         // Each work is cut short by an inode that stays dirty, redirtied later than the cut.
         let n = 500;
-        w.clean_for_io(wb, s.inode, n, 40 * SEC);
+        w.clean_for_io(wb, s.inode, n);
         left -= n;
         w.slice_done(wb, s.inode, n, true, 40 * SEC);
         if s.reason == FlushReason::Vmscan {
-            w.dirty_dropped(wb, s.inode, left, 40 * SEC);
+            w.dirty_dropped(wb, s.inode, left);
             left = 0;
         }
     }
@@ -404,12 +404,12 @@ fn inode_stays_with_its_wb_until_the_memcg_is_gone() {
     w.note_foreign(MemcgId(2), a, 0);
     assert_eq!(w.flush_foreign(MemcgId(2), SEC), [a]);
     assert_eq!(w.wakeups(FlushReason::ForeignFlush), 1);
-    w.dirty_dropped(a, ObjectId(1), 1, 0);
+    w.dirty_dropped(a, ObjectId(1), 1);
     assert_eq!(w.attach(ObjectId(1), DeviceId(0), MemcgId(2)), a);
     w.dirtied(a, ObjectId(1), 1, 0);
     w.memcg_gone(MemcgId(1));
     assert_eq!(w.attach(ObjectId(1), DeviceId(0), MemcgId(2)), a);
-    w.dirty_dropped(a, ObjectId(1), 1, 0);
+    w.dirty_dropped(a, ObjectId(1), 1);
     let b = w.attach(ObjectId(1), DeviceId(0), MemcgId(2));
     assert_ne!(b, a);
     // Another memcg with the number of the first.
@@ -443,7 +443,7 @@ fn an_inode_moves_with_its_dirty_pages() {
         w.wrote(inode, MemcgId(3), 10);
         assert_eq!(w.round_over(inode), None);
     }
-    w.clean_for_io(b, inode, 100, SEC);
+    w.clean_for_io(b, inode, 100);
     w.slice_done(slice.wb, inode, 100, false, SEC);
     w.wrote(inode, MemcgId(3), 10);
     let c = w.round_over(inode).expect("most of it has been another's");
@@ -475,7 +475,7 @@ fn laptop_mode_writes_everything_after_io() {
 fn completion_arms_an_estimation() {
     let (mut w, wb) = one_wb();
     w.dirtied(wb, ObjectId(1), 10_240, 0);
-    w.clean_for_io(wb, ObjectId(1), 10_240, 0);
+    w.clean_for_io(wb, ObjectId(1), 10_240);
     w.started(wb, 10_240, 0);
     w.written(wb, 10_240, 0);
     assert_eq!((w.wb(wb).dirty(), w.wb(wb).dirty_inodes()), (0, 0));
@@ -490,8 +490,8 @@ fn completion_arms_an_estimation() {
 fn no_pages_of_a_clean_inode_can_go() {
     let (mut w, wb) = one_wb();
     w.dirtied(wb, ObjectId(1), 3, 0);
-    w.clean_for_io(wb, ObjectId(1), 3, 0);
-    w.dirty_dropped(wb, ObjectId(1), 0, 0);
+    w.clean_for_io(wb, ObjectId(1), 3);
+    w.dirty_dropped(wb, ObjectId(1), 0);
     w.check();
     assert!(w.wb(wb).inode(ObjectId(1)).is_none());
 }
@@ -509,7 +509,7 @@ proptest! {
             let dirty = w.wb(a).inode(inode).map_or(0, |i| i.pages);
             match op {
                 0 | 1 => w.dirtied(a, inode, n, now),
-                2 if dirty > 0 => w.dirty_dropped(a, inode, n.min(dirty), now),
+                2 if dirty > 0 => w.dirty_dropped(a, inode, n.min(dirty)),
                 3 => { w.wake(FlushReason::Vmscan, now); }
                 4 => { w.wake(FlushReason::Sync, now); }
                 5 => { w.expire_timers(now); }
@@ -538,7 +538,7 @@ proptest! {
     fn pauses_are_bounded(dirty in 0u64..40_000, writeback in 0u64..40_000, n in 1u64..5000) {
         let (mut w, wb) = one_wb();
         w.dirtied(wb, ObjectId(1), dirty + writeback, 0);
-        w.clean_for_io(wb, ObjectId(1), writeback, 0);
+        w.clean_for_io(wb, ObjectId(1), writeback);
         w.started(wb, writeback, 0);
         let mut t = TaskDirty { nr_dirtied: n, ..TaskDirty::default() };
         let mut now = 0;
@@ -552,7 +552,7 @@ proptest! {
             }
         }
         w.written(wb, writeback, now);
-        w.dirty_dropped(wb, ObjectId(1), dirty, now);
+        w.dirty_dropped(wb, ObjectId(1), dirty);
         prop_assert_eq!(balance(&mut w, &mut t, wb, now, figures(0, 0)).pause, None);
     }
 }

@@ -6,12 +6,8 @@
 
 use super::watermark::PAGEBLOCK;
 use super::{Mark, ReserveRights, Zone, ZoneClass};
+use crate::constants::{COSTLY_ORDER, MAX_RECLAIM_RETRIES};
 use crate::ids::Pages;
-
-/// Above this order a request is costly.
-const COSTLY_ORDER: u32 = 3;
-/// Fruitless reclaims in a row before the last resort.
-const MAX_RETRIES: u32 = 16;
 
 /// Rights and wishes of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -203,7 +199,7 @@ impl AllocTask {
         } else {
             self.no_progress += 1;
         }
-        let retry = if self.no_progress > MAX_RETRIES {
+        let retry = if self.no_progress > MAX_RECLAIM_RETRIES {
             unreserve_all(zones)
         } else {
             let rights = self.rights(input);

@@ -1,11 +1,8 @@
 //! Tests that kswapd and its waiters make on the zones of a node (`docs/rules/zones.md`).
 
 use super::{Mark, ReserveRights, Zone, ZoneClass};
+use crate::constants::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
 use crate::ids::{NodeId, Pages};
-use crate::node::MAX_RECLAIM_RETRIES;
-
-/// Least pages a zone adds to kswapd's target.
-const SWAP_CLUSTER_MAX: Pages = 32;
 
 fn eligible(zones: &[Zone], node: NodeId, class: ZoneClass) -> impl Iterator<Item = &Zone> {
     zones
@@ -32,25 +29,6 @@ pub fn kswapd_target(zones: &[Zone], node: NodeId, class: ZoneClass) -> Pages {
     eligible(zones, node, class)
         .map(|z| z.mark(Mark::High).max(SWAP_CLUSTER_MAX))
         .sum()
-}
-
-/// kswapd's priority after a round that scanned and reclaimed so much of its target. `reclaimed` is
-/// this round's; `sum_reclaimed` is what the run's count stands at (the same under multi-gen, which
-/// starts its count again in each round). 0 ends the run. `boosting` at priority 10 never falls to 9 while pages are freed.
-pub fn next_priority(
-    priority: u32,
-    target: Pages,
-    scanned: Pages,
-    sum_reclaimed: Pages,
-    reclaimed: Pages,
-    boosting: bool,
-) -> u32 {
-    let enough = scanned.max(sum_reclaimed) >= target || (boosting && priority == 10);
-    if enough && reclaimed > 0 {
-        priority
-    } else {
-        priority.saturating_sub(1)
-    }
 }
 
 /// Whether a sleeping kswapd is woken for a request. It is left asleep on a node that is hopeless or
@@ -120,10 +98,6 @@ mod tests {
         assert_eq!(kswapd_target(&z(0), NODE, NORMAL), 1548);
         assert!(!balanced(&z(1548), NODE, 0, NORMAL, false));
         assert!(balanced(&z(1549), NODE, 0, NORMAL, false));
-        assert_eq!(next_priority(12, 1548, 1600, 10, 10, false), 12);
-        assert_eq!(next_priority(12, 1548, 900, 10, 10, false), 11);
-        assert_eq!(next_priority(12, 1548, 2000, 0, 0, false), 11);
-        assert_eq!(next_priority(10, 1548, 900, 10, 10, true), 10);
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod zones;
 
 use crate::ids::{NodeId, Pages};
 pub use alloc::{AllocFlags, AllocInput, AllocStep, AllocTask};
-pub use kswapd::{balanced, kswapd_target, next_priority, pfmemalloc_allowed};
+pub use kswapd::{balanced, kswapd_target, pfmemalloc_allowed};
 pub use watermark::{
     min_free_kbytes, set_lowmem_reserves, set_watermarks, totalreserve, WatermarkConfig,
     WatermarkError,
@@ -217,21 +217,6 @@ impl Zone {
         );
     }
 
-    /// Moves up to `batch` free pages to the per-CPU lists; returns how many.
-    pub fn refill_pcp(&mut self, batch: Pages) -> Pages {
-        let n = batch.min(self.free);
-        self.free -= n;
-        self.pcp += n;
-        n
-    }
-
-    /// Takes a page from the per-CPU lists; false if they are empty.
-    pub fn take_pcp(&mut self) -> bool {
-        let has = self.pcp > 0;
-        self.pcp -= u64::from(has);
-        has
-    }
-
     /// Empties the per-CPU lists into the free pages; returns how many pages that were.
     pub fn drain_pcp(&mut self) -> Pages {
         let n = std::mem::take(&mut self.pcp);
@@ -244,17 +229,6 @@ impl Zone {
         let had = self.highatomic > 0;
         self.highatomic -= block.min(self.highatomic);
         had
-    }
-
-    /// A fallback allocation stole a page block of `block` pages: boosts the marks by as much, up
-    /// to `factor` (15000) ten-thousandths of high. Zones under four blocks are never boosted, nor
-    /// is any zone with factor 0.
-    pub fn boost_for_steal(&mut self, block: Pages, factor: u64) {
-        if factor == 0 || self.managed < 4 * block {
-            return;
-        }
-        let cap = block.max(self.high * factor / 10_000);
-        self.boost = (self.boost + block).min(cap);
     }
 
     /// kswapd has worked off `boost` pages of boost.
@@ -341,30 +315,23 @@ mod tests {
     }
 
     #[test]
-    fn boost_is_capped_and_removed() {
+    fn a_boost_raises_the_marks_and_is_removed() {
         let mut z = zone(10_000);
-        (0..20).for_each(|_| z.boost_for_steal(512, 15_000));
-        assert_eq!(z.boost, 4144 * 3 / 2);
+        z.boost = 6216;
         assert_eq!(z.mark(Mark::High), 4144 + 6216);
         z.unboost(6000);
+        assert_eq!(z.boost, 216);
         z.unboost(6000);
         assert_eq!(z.boost, 0);
-        let mut small = Zone {
-            managed: 2047,
-            ..zone(0)
-        };
-        small.boost_for_steal(512, 15_000);
-        assert_eq!(small.boost, 0);
     }
 
     #[test]
     fn per_cpu_lists() {
-        let mut z = zone(100);
-        assert_eq!((z.refill_pcp(63), z.free, z.pcp), (63, 37, 63));
-        assert!(z.take_pcp());
+        let mut z = zone(37);
+        z.pcp = 62;
         assert_eq!((z.drain_pcp(), z.free), (62, 99));
         z.free = 0;
-        assert!(!z.take(0) && !z.take_pcp());
+        assert!(!z.take(0));
         z.pcp = 1;
         assert!(z.take(0) && !z.take(0));
     }

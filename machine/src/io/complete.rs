@@ -86,7 +86,7 @@ impl World {
             Err(e) => {
                 object.error.get_or_insert(e);
                 object.last_error = (Some(e), object.last_error.1 + 1);
-                self.retag_dirty(f.object);
+                self.retag_dirty();
             }
         }
         if self.objects[f.object.idx()].nr_writeback == 0 {
@@ -99,7 +99,7 @@ impl World {
     }
 
     /// Folios that became dirty outside of a task (a failed write) are tagged.
-    fn retag_dirty(&mut self, _object: ObjectId) {
+    fn retag_dirty(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
         self.engine.take_newly_dirty(&mut buffer);
         let now = self.sim.now();
@@ -195,7 +195,7 @@ impl World {
             let was_dirty = self.engine.clear_dirty(id);
             debug_assert!(was_dirty, "tag without a dirty folio");
             self.objects[object.idx()].untag_dirty(pages.clone());
-            self.wb.clean_for_io(wb, object, n, now);
+            self.wb.clean_for_io(wb, object, n);
             let memcg = self.engine.lruvec(self.engine.folio(id).lruvec()).memcg;
             match owners.last_mut() {
                 Some((last, pages)) if *last == memcg => *pages += n,
@@ -269,7 +269,7 @@ impl World {
         let ns = self.take_flush_debt();
         ctx.charge(TimeClass::AllocStall, ns);
         if self.objects[object.idx()].untag_dirty(pages.clone()) {
-            self.wb.clean_for_io(wb, object, n, now);
+            self.wb.clean_for_io(wb, object, n);
         }
         self.engine.writeback_start(folio);
         self.wb.started(wb, n, now);

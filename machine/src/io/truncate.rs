@@ -101,7 +101,7 @@ impl World {
         if self.engine.clear_dirty(id) {
             let wb = self.wb_of(object, memcg);
             self.objects[object.idx()].untag_dirty(pages.clone());
-            self.wb.dirty_dropped(wb, object, n, ctx.now());
+            self.wb.dirty_dropped(wb, object, n);
         }
         let o = &mut self.objects[object.idx()];
         let mut written = 0;

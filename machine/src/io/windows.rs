@@ -28,7 +28,7 @@ impl World {
             Some(ReadAhead::Fixed(pages)) => pages,
             _ => 0,
         };
-        let pages = wanted.start..wanted.end + more;
+        let pages = wanted.start..wanted.end.saturating_add(more);
         Window::needed(pages).within(self.objects[object.idx()].pages())
     }
 
@@ -102,7 +102,8 @@ impl World {
         if let Some(ReadAhead::Fixed(round @ 2..)) = self.read_ahead_of(object) {
             let from = page.saturating_sub(round / 2);
             let advised = m.flags.advice() != Advice::Normal;
-            return (!advised).then(|| Window::ahead(from..from + round).within(pages));
+            return (!advised)
+                .then(|| Window::ahead(from..from.saturating_add(round)).within(pages));
         }
         let limits = self.window_limits(object)?;
         self.engine.set_now(ctx.now());

@@ -276,12 +276,6 @@ impl Object {
         }
     }
 
-    /// The index nodes of `page` exist: [`Self::touch_nodes`] would create none.
-    #[inline]
-    pub fn has_nodes(&self, page: u32) -> bool {
-        self.nodes.has(page / NODE_PAGES)
-    }
-
     /// An index node goes. True if it was there.
     pub fn drop_node(&mut self, node: u32) -> bool {
         self.nodes.clear(node)

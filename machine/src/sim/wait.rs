@@ -336,13 +336,6 @@ impl Sim {
         self.current().sleep_as(TimeClass::Idle, ns).await;
     }
 
-    /// The current task sleeps for a number of jiffies; see [`Sim::ticks_end`].
-    pub async fn sleep_ticks_as(&self, class: TimeClass, ticks: u64) {
-        let task = self.current();
-        let until = self.ticks_end(task.local_now(), ticks);
-        task.sleep_until_as(class, until).await;
-    }
-
     /// See [`Task::yield_now`].
     pub async fn yield_now(&self) {
         self.current().yield_now().await;

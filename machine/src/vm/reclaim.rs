@@ -157,7 +157,7 @@ impl World {
                     self.move_to_pieces(folio, task.pieces());
                     task.answer(Answer::Split(true));
                 }
-                Work::FreeSwap { folio, slot } => self.free_swap_of(ctx, folio, slot),
+                Work::FreeSwap { slot, .. } => self.free_swap_of(ctx, slot),
                 Work::Write { folio } => {
                     let written = self.write_for_reclaim(ctx, folio);
                     task.answer(Answer::Written(written));

@@ -132,11 +132,11 @@ impl World {
 
     /// The engine took the folio out of the swap cache; unmapped pages of it find the folio in
     /// their slot, so nothing else refers to the swap slot.
-    pub(crate) fn free_swap_of(&mut self, ctx: &Ctx, _folio: FolioId, slot: u32) {
+    pub(crate) fn free_swap_of(&mut self, ctx: &Ctx, slot: u32) {
         self.release_swap(ctx, slot);
     }
 
-    /// Writes a folio out for reclaim: anonymous memory and tmpfs to its slot.
+    /// Writes a folio out for reclaim: anonymous memory and tmpfs to its slot, a file's to its file.
     pub(crate) fn write_for_reclaim(&mut self, ctx: &Ctx, folio: FolioId) -> Written {
         let f = self.engine.folio(folio);
         let (object, _) = f.owner();

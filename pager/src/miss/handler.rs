@@ -28,7 +28,7 @@ pub(crate) struct Handlers {
 impl Handlers {
     /// Misses are signals.
     pub(crate) fn sigbus() -> Result<Self> {
-        let uffd = Userfaultfd::full().map_err(Error::sys("opening a userfaultfd"))?;
+        let uffd = Userfaultfd::with_signals().map_err(Error::sys("opening a userfaultfd"))?;
         Self::hold(uffd, PollFlags::IN)
     }
 

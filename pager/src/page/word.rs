@@ -150,11 +150,15 @@ impl Word {
         self.filled(dirtied)
     }
 
-    /// One more user. Not beside an exclusive one.
+    /// One more user. Not beside an exclusive one, and not beyond the most that can be counted (guards that were
+    /// forgotten never unpin).
     #[inline]
     pub const fn pin(self) -> Option<Self> {
         if self.in_memory() && !self.is_exclusive() {
-            Some(Self(self.0 + PIN))
+            match self.0.checked_add(PIN) {
+                Some(pinned) => Some(Self(pinned)),
+                None => None,
+            }
         } else {
             None
         }
@@ -201,4 +205,22 @@ impl Word {
     pub const YOUNG: u32 = YOUNG;
     /// Mask of [`Self::dirtied`].
     pub const DIRTIED: u32 = DIRTIED;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_pin_is_lost_at_the_most_that_can_be_counted() {
+        let mut word = Word::default().fill().unwrap().filled(false);
+        for pins in 0..u32::MAX / PIN {
+            assert_eq!(word.pins(), pins);
+            word = word.pin().unwrap();
+        }
+        assert!(word.pin().is_none());
+        assert!(word.evict().is_none(), "still in use");
+        let less = word.unpin(false);
+        assert_eq!(less.pin(), Some(word));
+    }
 }

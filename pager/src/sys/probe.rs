@@ -244,7 +244,7 @@ fn self_test(whole: bool) -> Result<(), Refused> {
     let file = Arc::new(all.extent(pages).map_err(at(FILE))?);
     let map = Mapping::shared(file.clone(), true).map_err(at("mmap"))?;
     map.no_huge_pages().map_err(at("madvise"))?;
-    let uffd = Userfaultfd::full().map_err(at("userfaultfd"))?;
+    let uffd = Userfaultfd::with_signals().map_err(at("userfaultfd"))?;
     uffd.register(&map).map_err(at("ioctl(UFFDIO_REGISTER)"))?;
     let pagemap = Pagemap::open().map_err(at("opening /proc/self/pagemap"))?;
     let mut src = PageBuf::new(pages).map_err(at("mmap"))?;
@@ -355,7 +355,7 @@ mod tests {
         }
         let file = Arc::new(Arc::new(Memfd::new().unwrap()).extent(512).unwrap());
         let map = Mapping::shared(file, true).unwrap();
-        let uffd = Userfaultfd::full().unwrap();
+        let uffd = Userfaultfd::with_signals().unwrap();
         uffd.register(&map).unwrap();
         let pm = Pagemap::open().unwrap();
         let src = PageBuf::new(1).unwrap();

@@ -218,14 +218,14 @@ impl Userfaultfd {
         self.features & feature::EVENT_REMAP != 0
     }
 
-    /// All features the pager needs; mappings stay registered when they are moved. Somebody has to
+    /// All features the pager needs, and misses as signals; mappings stay registered when they are moved. Somebody has to
     /// [read the messages](Self::next_message) about that.
-    pub fn full() -> io::Result<Self> {
+    pub fn with_signals() -> io::Result<Self> {
         let needed: u64 = feature::NEEDED.iter().map(|f| f.0).sum();
         Self::new(needed | feature::EVENT_REMAP)
     }
 
-    /// As [`Self::full`], with messages instead of SIGBUS, and for misses of the kernel's too.
+    /// As [`Self::with_signals`], with messages instead of SIGBUS, and for misses of the kernel's too.
     pub fn with_messages() -> io::Result<Self> {
         let needed: u64 = feature::NEEDED.iter().map(|f| f.0).sum();
         let features = needed & !feature::SIGBUS | feature::POISON;

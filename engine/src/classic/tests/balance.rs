@@ -1,4 +1,4 @@
-//! The balance between anonymous and file pages (section 9).
+//! The balance between anonymous and file pages (`docs/rules/classic.md#file-or-anonymous`).
 
 use super::*;
 use crate::counters::Counter;

@@ -1,10 +1,13 @@
 //! New generations and dropped ones.
 
+use crate::config::Config;
 use crate::folio::Flags;
+use crate::ids::NodeId;
 use crate::lruvec::LruList;
 use crate::mglru::walk::{AgingStep, AgingTask, Walk, YoungEntry};
 use crate::mglru::{EvictableTypes, LookAround};
-use crate::reclaim::{Answer, Work};
+use crate::presets::preset;
+use crate::reclaim::{Answer, ScanControl, Work};
 use crate::testing::{Host, Spec};
 use crate::LruType::{Anon, File};
 
@@ -219,5 +222,26 @@ fn a_neighbour_is_settled_when_another_use_changes_nothing() {
             ..la
         };
         assert!(!h.eng.look_around_young(&marks_only, 0, id, false));
+    }
+}
+
+/// kswapd protects a working set younger than `min_ttl_ms`, for ever if that is more than can be counted.
+#[test]
+fn the_time_that_protects_working_sets_saturates() {
+    let danger = |min_ttl_ms: u64, now: u64| {
+        let mut sw = preset("v5").unwrap();
+        sw.set("min_ttl_ms", &min_ttl_ms.to_string()).unwrap();
+        let mut h = Host::with(sw, Config::default());
+        h.fill(0, 5000, Spec::file());
+        h.eng.set_now(now);
+        let sc = ScanControl::new(32, None);
+        h.eng.working_set_in_danger(&sc, NodeId(0))
+    };
+    let ms = 1_000_000;
+    assert!(!danger(0, 0), "off");
+    assert!(danger(5, 5 * ms));
+    assert!(!danger(5, 5 * ms + 1));
+    for min_ttl_ms in [18_446_744_073_709_552, u64::MAX] {
+        assert!(danger(min_ttl_ms, 1_000_000 * ms), "{min_ttl_ms}");
     }
 }

@@ -148,15 +148,70 @@ fn e13_dirty_batch_base() {
     assert_eq!(h.list(8, File), dirty[..2500], "to the head: order kept");
 }
 
+/// The variants that wake the flushers at the end of the loop.
+const WITHOUT_PATCH_10: [&str; 7] = ["base", "step4", "step5", "step6", "step7", "step8", "step9"];
+
+#[test]
+fn without_patch_10_flushers_are_woken_once_a_visit() {
+    for preset in WITHOUT_PATCH_10 {
+        for (clean, wakes) in [(0, 1), (1, 0)] {
+            let mut h = Host::new(preset);
+            h.set_seqs(10, [7, 7]);
+            h.fill(7, clean, Spec::file());
+            h.fill(7, 1000, Spec::file().dirty());
+            let mut sc = h.request(1000);
+            sc.priority = 1;
+            h.visit(&mut sc);
+            let seen = (sc.nr.file_taken, sc.nr.unqueued_dirty);
+            assert!(seen.1 >= 400, "{preset}: several batches, {seen:?}");
+            assert_eq!(h.seen.wakes, wakes, "{preset}, {clean} clean: {seen:?}");
+            h.eng.check();
+        }
+    }
+}
+
+#[test]
+fn step_10_wakes_flushers_after_each_batch_and_not_at_the_end() {
+    let mut h = Host::new("step10");
+    h.set_seqs(10, [7, 7]);
+    h.fill(7, 1000, Spec::file().dirty());
+    let mut sc = h.request(1000);
+    sc.priority = 1;
+    h.visit(&mut sc);
+    assert_eq!(h.seen.wakes, 8, "500 pages in batches of 64");
+}
+
 #[test]
 fn flushers_are_woken_although_the_next_round_has_no_budget() {
-    let mut h = pages("base", 64);
-    let mut sc = h.request(1000);
-    sc.nr.unqueued_dirty = 5;
-    sc.nr.file_taken = 5;
-    // An empty budget from the start: what earlier memcgs met still counts.
-    h.visit(&mut sc);
-    assert_eq!((h.seen.wakes, h.count(Counter::Pgrefill)), (1, 0));
+    for preset in WITHOUT_PATCH_10 {
+        let mut h = pages(preset, 64);
+        let mut sc = h.request(1000);
+        sc.nr.unqueued_dirty = 5;
+        sc.nr.file_taken = 5;
+        // An empty budget from the start: what earlier memcgs met still counts.
+        h.visit(&mut sc);
+        let seen = (h.seen.wakes, h.count(Counter::Pgrefill));
+        assert_eq!(seen, (1, 0), "{preset}");
+    }
+}
+
+#[test]
+fn without_patch_10_v1_limit_reclaim_sleeps_at_the_end_of_the_loop() {
+    let cfg = Config {
+        cgroup_v2: false,
+        ..Config::default()
+    };
+    for preset in WITHOUT_PATCH_10 {
+        let mut h = Host::with(crate::presets::preset(preset).unwrap(), cfg.clone());
+        h.set_seqs(10, [7, 7]);
+        h.fill(7, 1000, Spec::file().dirty());
+        let mut sc = h.request(1000);
+        sc.priority = 1;
+        h.visit(&mut sc);
+        let reasons: Vec<_> = h.seen.throttles.iter().map(|t| t.0).collect();
+        let writeback = crate::node::ThrottleReason::Writeback;
+        assert_eq!((h.seen.wakes, reasons), (1, vec![writeback]), "{preset}");
+    }
 }
 
 #[test]

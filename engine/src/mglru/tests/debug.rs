@@ -1,4 +1,4 @@
-//! The debug commands of section 10, and the dump.
+//! The debug commands (`docs/rules/aging.md#debug-commands`), and the dump.
 
 use crate::ids::{LruType, MemcgId, NodeId};
 use crate::lruvec::LruvecView;
@@ -44,8 +44,10 @@ fn eviction_goes_up_to_a_generation_or_a_number() {
         h.fill(5, 100, Spec::file());
         h.fill(6, 5, Spec::file());
         let evict = |seq, nr| DebugCommand::Evict { seq, nr };
-        let young = command(&mut h, evict(6, 1000));
-        assert_eq!(young, Err(DebugError::TooYoung { seq: 6, max_seq: 7 }));
+        for seq in [6, u64::MAX] {
+            let young = command(&mut h, evict(seq, 1000));
+            assert_eq!(young, Err(DebugError::TooYoung { seq, max_seq: 7 }));
+        }
         assert_eq!(command(&mut h, evict(4, 1000)), Ok(10), "{p}: not beyond 4");
         assert_eq!(h.gen_pages(5, LruType::File), 100);
         assert_eq!(command(&mut h, evict(4, 1000)), Ok(0), "{p}: it is gone");

@@ -1,4 +1,4 @@
-//! Worked examples of `counters.md`.
+//! Worked examples of the counters.
 
 use super::small_host;
 use crate::config::{Config, Scale};

@@ -1,15 +1,14 @@
-//! Passes and rounds of direct and limit reclaim: R4, R5 and R9 of `docs/rules/reclaim-loop.md`, K6 of
-//! `counters.md`.
+//! Passes and rounds of direct and limit reclaim (`docs/rules/reclaim-loop.md`): R4, R5 and R9, and K6 of the counters.
 
-use crate::config::Scale;
+use crate::config::{Config, Scale};
 use crate::counters::Counter;
 use crate::folio::Flags;
 use crate::ids::{FolioId, LruType, MemcgId, NodeId};
 use crate::lruvec::LruList;
 use crate::memcg::{ChargeFlags, ChargeStep, ChargeTask, CounterKind, TaskMemcg};
 use crate::node::ThrottleReason;
-use crate::presets::PRESETS;
-use crate::reclaim::{Outcome, ScanControl};
+use crate::presets::{preset, PRESETS};
+use crate::reclaim::{Outcome, ReclaimTask, ScanControl};
 use crate::testing::{Host, Spec};
 
 /// A classic host that scans file pages only.
@@ -49,6 +48,26 @@ fn r4_fruitless_global_direct_reclaim() {
         h.vm(Counter::PgscanDirect),
         2 * (64 + 32 + 16 + 8 + 4 + 2 + 1)
     );
+}
+
+/// A pass that is bound to a node sleeps because of that node, whichever the task's own is.
+#[test]
+fn a_bound_pass_is_throttled_by_its_own_node() {
+    for home in [0, 1] {
+        let cfg = Config {
+            nr_nodes: 2,
+            ..Config::default()
+        };
+        let mut h = Host::with(preset("classic").unwrap(), cfg);
+        h.eng.set_swap(0, 0);
+        stuck(&mut h, 64, Spec::mapped(1).dirty());
+        let mut sc = ScanControl::new(32, None);
+        sc.node = Some(NodeId(0));
+        let mut task = ReclaimTask::try_to_free(sc, 0, NodeId(home));
+        assert_eq!(h.run(&mut task).reclaimed, 0);
+        let once = (ThrottleReason::NoProgress, 1);
+        assert_eq!(h.seen.throttles, [once, once], "home {home}");
+    }
 }
 
 /// Fruitless global reclaim of a memcg that memory.low protects whole.

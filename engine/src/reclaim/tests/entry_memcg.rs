@@ -200,14 +200,44 @@ fn offline_memcgs_are_drained_whole() {
 }
 
 #[test]
+fn a_large_offline_memcg_offers_32_pages_of_a_classic_list() {
+    let mut h = classic();
+    let (dead, _) = child(&mut h, MemcgId::ROOT, 1000);
+    h.eng.memcg_offline(dead).unwrap();
+    let lruvec = h.eng.lruvec_id(dead, NodeId(0));
+    let offers = |h: &mut Host, priority| {
+        let mut sc = ScanControl::new(32, None);
+        sc.priority = priority;
+        h.eng.get_scan_count(&mut sc, lruvec)[LruList::InactiveFile.idx()]
+    };
+    assert_eq!(offers(&mut h, 12), 32);
+    assert_eq!(offers(&mut h, 9), 1, "a share that is not 0 counts");
+}
+
+#[test]
 fn multi_gen_drains_offline_memcgs_in_the_first_round() {
-    for name in ["v612", "base", "v2", "v5", "merged"] {
+    // Before the series a loop ends when it has scanned as much as is left: half of a large memcg in a round.
+    for (name, pages, rounds) in [
+        ("v612", 20, 1),
+        ("base", 20, 1),
+        ("v2", 20, 1),
+        ("v5", 20, 1),
+        ("merged", 20, 1),
+        ("v612", 1000, 4),
+        ("base", 1000, 4),
+        ("v2", 1000, 1),
+        ("v5", 1000, 1),
+        ("merged", 1000, 1),
+    ] {
         let mut h = Host::new(name);
         h.eng.set_swap(0, 0);
-        let (dead, ids) = child(&mut h, MemcgId::ROOT, 20);
+        let (dead, ids) = child(&mut h, MemcgId::ROOT, pages);
         h.eng.memcg_offline(dead).unwrap();
-        let out = h.reclaim(ScanControl::new(20, None));
-        assert_eq!((out.reclaimed, out.rounds), (20, 1), "{name}");
+        let mut sc = ScanControl::new(pages as u64, None);
+        sc.priority = 11;
+        let out = h.reclaim(sc);
+        let got = (out.reclaimed, out.rounds);
+        assert_eq!(got, (pages as u64, rounds), "{name}: {pages} >> 11 is 0");
         assert!(ids.iter().all(|&id| h.gone(id)), "{name}");
         assert_eq!(h.eng.memcgs.next_releasable(), Some(dead), "{name}");
     }

@@ -235,7 +235,7 @@ fn slots_and_dirty_marks_go_by_page() {
     }
 }
 
-/// 8.4 item 6: the last batch is written when the input is through, and then there is input again.
+/// The last batch is written when the input is through, and then there is input again.
 #[test]
 fn pieces_of_the_last_batch_are_not_forgotten() {
     for (mode, again) in [

@@ -236,7 +236,7 @@ fn gone_while_it_waited() {
 
 #[test]
 fn rejected_folios_keep_their_slots() {
-    // 8.4 item 7: unlike an activation, a refusal does not give the slot back.
+    // Unlike an activation, a refusal does not give the slot back.
     let mut h = host("v2");
     h.eng.set_swap(40, 100);
     let id = dirty_anon(&mut h);

@@ -223,7 +223,7 @@ impl FileWindow {
         if max == 0 {
             return None;
         }
-        if folio.contains(&(self.start + self.size - self.ahead)) {
+        if folio.contains(&(self.start.saturating_add(self.size) - self.ahead)) {
             self.start = self.start.saturating_add(self.size);
             self.size = self.size.max(next(self.size, max));
         } else {
