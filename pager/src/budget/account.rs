@@ -31,7 +31,7 @@ fn free(budget: u64) -> u64 {
 }
 
 /// Bytes of anonymous memory that swap of so many bytes and a budget of so many pages can hold at any
-/// moment; both have been found to be no more than a pool can have. Pages on their way need a place at both ends, and tables of what is in the swap need memory.
+/// moment; both bounds were measured. Pages on their way need a place at both ends, and tables of what is in the swap need memory.
 pub(crate) fn holds(swap: u64, budget: u64) -> u64 {
     let budget = budget * PAGE as u64;
     if swap == 0 {

@@ -100,6 +100,7 @@ impl Background {
             let freed = self
                 .reclaimer
                 .reclaim(res.top, res.config.batch as u64, false);
+            // Errors of a policy from outside end nothing here: pools that have one have no background thread.
             if freed.unwrap_or(0) == 0 {
                 return false;
             }

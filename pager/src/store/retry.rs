@@ -20,10 +20,9 @@ pub const PAUSES: [Duration; 3] = [
 /// is broken should not take a quarter of a second for each page.
 const SULK_NS: u64 = 1_000_000_000;
 
-/// A storage whose failed transfers are tried again. Only `EIO`, `EAGAIN` and `ENOMEM`: other errors do not pass by
-/// waiting. A
-/// `sync` is not: after a failed one the kernel may have dropped what it could not write, and the next
-/// would say that all is well.
+/// A storage whose failed transfers are tried again after `EIO`, `EAGAIN` and `ENOMEM`: no other error passes by
+/// waiting. A `sync` is not tried again: after a failed one the kernel may have dropped what it could not write, and the
+/// next would say that all is well.
 #[derive(Debug)]
 pub struct RetryStorage {
     inner: Arc<dyn Storage>,

@@ -36,8 +36,8 @@ impl Compressed {
     }
 
     /// The same of the oldest pages: as many as `coming` that there is no place for, and otherwise those after which more
-    /// pages have been evicted than are in memory, `resident` of them as they are. Of the latter, `WORTH` stay once more as
-    /// long for each that has been missed.
+    /// pages have been evicted than are in memory, `resident` of them as they are. For each of the latter that has been
+    /// missed since, `WORTH` others stay once more as long.
     pub fn copy_oldest(
         &self,
         pages: &mut [u8],
