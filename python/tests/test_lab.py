@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -310,3 +312,56 @@ def test_ctrl_c_stops_a_run(tmp_path: Path) -> None:
         finally:
             child.kill()
     assert out == "stopped\n" and child.returncode == 0
+
+
+def test_results_can_be_pickled() -> None:
+    circle = np.arange(5000) % 1000
+    for made in (
+        lab.replay(circle, memory=200, variants="v5"),
+        lab.replay(circle, memory=200, variants="v5", device="hdd"),
+        lab.mrc(circle, policies="lru"),
+        lab.run("tlb-stress", seeds=2, scale="1/512", effort=0.05),
+    ):
+        again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(made))))
+        assert again.to_json() == made.to_json() and repr(again) == repr(made)
+        assert again.counters.equals(made.counters) and again.frame().equals(made.frame())
+        assert [chart.spec for chart in again.charts] == [chart.spec for chart in made.charts]
+
+
+def test_counters_of_who_was_killed_have_other_names(tmp_path: Path) -> None:
+    path = tmp_path / "stores.pageops"
+    lab.save_trace(path, np.arange(9000) % 3000, writes=True, anon=True)
+    apart: dict[str, Any] = {"one_task": True}
+    for more in ({}, apart):
+        result = lab.replay(path, memory=1000, variants=["v5", "v618"], swap="nvme:1MiB", **more)
+        counters = result.counters
+        assert (counters["killed_after"] < 9000).all()
+        assert "misses" not in counters and "until_killed.misses" in counters
+        assert (counters["events_oom_kill"] == 1).all()
+        assert {"until_killed.misses", "killed_after"} <= {*result.frame()["counter"]}
+
+
+def test_memory_that_is_only_loaded_from_is_a_warning() -> None:
+    with pytest.warns(UserWarning, match="page of zeroes"):
+        lab.replay(range(5000), memory=0.5, variants="v5", anon=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lab.replay(range(5000), memory=0.5, variants="v5", anon=True, writes=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ({"trace": np.ones(5000, bool)}, "True and False"),
+        ({"trace": np.ma.masked_equal(np.arange(5000), 7)}, "masked"),
+        ({"trace": np.arange(5000) - 1}, "negative"),
+        ({"kernel_memory": 3}, "kernel_memory is 3"),
+        ({"swap": 5}, "swap is 5"),
+        ({"bounds": "no"}, "bounds is 'no'"),
+        ({"format": "csv"}, "format says how a file is read"),
+        ({"columns": "page=1"}, "columns says how a file is read"),
+    ],
+)
+def test_what_an_array_does_not_go_with(given: dict[str, Any], part: str) -> None:
+    with pytest.raises((TypeError, coldset.SettingError), match=part):
+        lab.replay(**{"trace": range(5000), "memory": 200, "variants": "lru", **given})

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import coldset
 import coldset.lab as lab
 import numpy as np
 import pytest
@@ -276,9 +277,18 @@ def test_dask_nobody_answers(tmp_path: Path) -> None:
 def test_a_sweep_of_a_trace(tmp_path: Path) -> None:
     lab.save_trace(tmp_path / "circle.pageops", np.arange(10_000) % 1000)
     grid = {"traces": str(tmp_path / "circle.pageops"), "memory": ["25%", 500], "variants": "fifo"}
-    with pytest.raises(ValueError, match="500pages"):
-        lab.cells(grid)
-    grid["memory"] = ["25%", "500pages"]
     done = lab.sweep(grid, out=tmp_path / "out", jobs=1)
     misses = done.frame().query("counter == 'misses'")
     assert list(misses["memory"]) == ["25%", "500pages"] and set(misses["value"]) == {10_000}
+
+
+def test_a_grid_takes_numbers_as_the_other_functions_do(tmp_path: Path) -> None:
+    path = str(tmp_path / "t.pageops")
+    lab.save_trace(path, np.arange(5000))
+    grid = {"traces": path, "variants": "v5", "memory": [0.1, np.int64(400)], "swappiness": np.array([10, 60])}
+    limits = [dict(cell.settings())["memory"] for cell in lab.cells(grid)]
+    assert limits == ["10%", "10%", "400pages", "400pages"]
+    with pytest.raises(coldset.SettingError, match="'effort' is nan"):
+        lab.cells({"experiments": "mongodb", "effort": float("nan")})
+    with pytest.raises(coldset.SettingError, match="'seeds' does not go with traces"):
+        lab.cells({**grid, "seeds": 3})

@@ -1,7 +1,7 @@
 //! What was met while a trace was read, beside the result.
 
 use crate::output::one_line;
-use coldset_lab::traces::{Format, Reading};
+use coldset_lab::traces::{About, Format, OpKind, Reading};
 use serde_json::{json, Value};
 
 /// A trace that has been read to its end.
@@ -42,6 +42,17 @@ impl TraceReading {
                 "coldset: warning: {name}: the recorder lost {} events{more}; \
                  record with a larger buffer",
                 reading.lost_events
+            );
+        }
+    }
+
+    /// Says so if anonymous memory is only loaded from: it is then nothing that could be evicted.
+    pub fn warn_of_loads(&self, trace: &About) {
+        if trace.occurs(OpKind::AnonRead) && !trace.occurs(OpKind::AnonWrite) {
+            eprintln!(
+                "coldset: warning: {}: its anonymous memory is only loaded from; until a page is stored to, loads see \
+                 the page of zeroes, which takes no memory and is never read",
+                one_line(&self.name)
             );
         }
     }

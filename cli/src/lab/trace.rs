@@ -6,7 +6,7 @@ use crate::args::{AccessArg, TraceArgs};
 use crate::error::Failure;
 use coldset_lab::runner::{Progress, RunnerError};
 use coldset_lab::traces::{
-    Access, Again, Loaded, PageIds, Reader, Source, Trace, TraceError, TraceOptions,
+    Access, Again, Loaded, PageIds, Playable, Reader, Source, Trace, TraceError, TraceOptions,
 };
 use std::path::Path;
 
@@ -104,9 +104,11 @@ pub fn load_trace(
     args: &TraceArgs,
     read_as: ReadAs,
 ) -> Result<(Trace, TraceReading), Failure> {
-    load_with(&reading(path, args, read_as)?, |reader, progress| {
+    let (trace, reading) = load_with(&reading(path, args, read_as)?, |reader, progress| {
         Trace::read(reader, progress)
-    })
+    })?;
+    reading.warn_of_loads(trace.about());
+    Ok((trace, reading))
 }
 
 /// As [`load_trace`]; a trace of more than `hold` accesses stays in its file, if it is one that can be read again.
@@ -125,9 +127,11 @@ pub fn load_within(
         false => usize::MAX,
     };
     let again = how.clone();
-    load_with(&how, |reader, progress| {
+    let (trace, reading) = load_with(&how, |reader, progress| {
         Loaded::read(reader, hold, again, progress)
-    })
+    })?;
+    reading.warn_of_loads(trace.playable().about());
+    Ok((trace, reading))
 }
 
 fn load_with<T>(

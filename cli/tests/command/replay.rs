@@ -436,3 +436,25 @@ fn tasks_that_do_not_occur_are_none() {
     );
     json_of(format!("{line} --low 2=50% --json -").as_str(), 0);
 }
+
+/// Loads of memory that nobody has stored to see the page of zeroes: there is nothing to evict.
+#[test]
+fn memory_that_is_only_loaded_from_is_a_warning() {
+    let trace = |name: &str, first: char| {
+        let path = temporary(name);
+        let lines: String = (0..2000)
+            .map(|i| format!("{},{},1,0\n", i % 1000, if i == 0 { first } else { 'l' }))
+            .collect();
+        std::fs::write(&path, format!("page,op,object,task\n{lines}")).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    for command in ["replay", "advise"] {
+        let loads = trace("loads.csv", 'l');
+        let out = lab(&[command, &loads, "--memory", "500pages"]);
+        let said = String::from_utf8(out.stderr).expect("UTF-8");
+        assert_eq!(out.status.code(), Some(0), "{said}");
+        assert!(said.contains("only loaded from"), "{said}");
+        let stored = trace("stored.csv", 'a');
+        stdout_of(&[command, &stored, "--memory", "500pages"], 0);
+    }
+}

@@ -308,3 +308,27 @@ fn mistakes_are_one_line() {
     );
     assert_eq!(said.matches('\n').count(), 1, "{said}");
 }
+
+/// As with `replay`: it is stored, not tried again, and says what it is.
+#[test]
+fn a_variant_that_is_killed_is_a_result() {
+    let dir = folder("killed");
+    let (sample, out) = (sample(), dir.join("results"));
+    let toml =
+        format!("traces = '{sample}'\nmemory = '1MiB'\nswap = 'nvme:4MiB'\nvariants = ['v5']");
+    let arguments = [
+        "sweep",
+        &grid(&dir, &toml),
+        "--counters",
+        "misses",
+        "--out",
+        text(&out),
+    ];
+    let first = stdout_of(&arguments, 0);
+    assert!(
+        first.contains("killed") && first.contains("1 of 1 cells: 1 computed now"),
+        "{first}"
+    );
+    let again = stdout_of(&arguments, 0);
+    assert!(again.contains("0 computed now, 1 found"), "{again}");
+}

@@ -77,6 +77,29 @@ fn swapping_with_room_for_all_is_explained() {
     }
 }
 
+/// A program that goes round and round over a little too much reads everything again, today as with less memory. That is
+/// said, with a memory that has room.
+#[test]
+fn a_today_that_is_too_small_is_not_called_no_difference_alone() {
+    let trace = circle(5000, 6);
+    let mut plan = plan(&["v618"], &[Size::Percent(50.0)]);
+    let said = &sentences(&ask(&trace, &plan))[0];
+    assert!(
+        said.contains("page tables") && said.contains("a memory that is too small: v618 reads"),
+        "{said}"
+    );
+    let given = said
+        .split("--today ")
+        .nth(1)
+        .expect("a size")
+        .trim_end_matches('.');
+    plan.today = Today::parse(given).unwrap();
+    let room = ask(&trace, &plan);
+    assert_eq!(room.levels[0].cases[0].cost.unwrap().reads, 5000.0);
+    assert!(room.levels[1].cases[0].reads_today.unwrap().clear);
+    assert!(!sentences(&room)[0].contains("too small"));
+}
+
 /// Two names of one policy differ by nothing; two policies that are known to differ do.
 #[test]
 fn noise_is_called_noise_and_a_difference_is_not() {

@@ -1,11 +1,13 @@
 //! The answer as a table and in sentences.
 
-use super::{Advice, Against, Case, Level};
+use super::{Advice, Against, Case, Level, LEAST, LEAST_READS};
 use coldset_report::{human, wrap, Align, Cell, Number, Style, Table};
 use std::fmt::Write as _;
 
 /// Width of the text.
 const COLUMNS: usize = 80;
+/// Of the pages of a trace, one in so many more has room for the kernel's memory, too.
+const SPARE: u64 = 8;
 /// How to read the table.
 pub(crate) const NOTE: &str = "Reads: pages read from files or from swap. \u{b1}: half the range over limits up to 0.4 % away. \
     Today: time against today's, = if the difference does not stand out from that range. Time is what faults, reclaim and \
@@ -214,12 +216,32 @@ fn time_beside(case: &Case, first: &Case) -> String {
     times.map_or_else(String::new, |t| format!(", {t} of {}", first.variant))
 }
 
-/// Today's memory is as large as all pages of the trace, and yet some are swapped out.
-fn swaps_with_room_for_all(advice: &Advice) -> bool {
-    let mut costs = advice.levels[0].cases.iter().filter_map(|c| c.cost);
-    advice.kernel_memory
-        && advice.today_pages >= advice.unique_pages
-        && costs.any(|c| c.swapped_out > 0.0)
+/// Today's memory is as large as all pages of the trace, and yet some are pushed out: swapped, or read again.
+struct PushedOut {
+    /// More reads than pages have to be read at least, with names; those of whom it is more than noise.
+    read_again: Vec<String>,
+}
+
+fn pushed_out(advice: &Advice) -> Option<PushedOut> {
+    let today = &advice.levels[0];
+    if !advice.kernel_memory || advice.today_pages < advice.unique_pages {
+        return None;
+    }
+    let again = |case: &Case| {
+        let reads = case.cost?.reads;
+        let more = reads - today.opt_reads?;
+        (more > LEAST_READS.max(LEAST * reads)).then(|| {
+            format!(
+                "{} reads {} pages a second time or more often",
+                case.variant,
+                human(more)
+            )
+        })
+    };
+    let read_again: Vec<String> = today.cases.iter().filter_map(again).collect();
+    let mut costs = today.cases.iter().filter_map(|c| c.cost);
+    let swaps = costs.any(|c| c.swapped_out > 0.0);
+    (swaps || !read_again.is_empty()).then_some(PushedOut { read_again })
 }
 
 /// Under which sizes the time says nothing, because writers are stopped at dirty limits for most of it.
@@ -253,11 +275,19 @@ fn stops(advice: &Advice) -> Option<String> {
 #[must_use]
 pub fn sentences(advice: &Advice) -> Vec<String> {
     let mut all: Vec<String> = advice.levels.iter().map(|l| sentence(advice, l)).collect();
-    if swaps_with_room_for_all(advice) {
+    if let Some(pushed) = pushed_out(advice) {
         all[0].push_str(
             " That has room for all pages of the trace, but page tables and other memory of the kernel count against \
              the limit, too, and push some out (--kernel-memory off leaves them out).",
         );
+        if !pushed.read_again.is_empty() {
+            all[0].push_str(&format!(
+                " So today's figures are of a memory that is too small: {}. What less memory costs is seen against one \
+                 that has room, such as --today {}.",
+                pushed.read_again.join(", "),
+                size(advice.today_pages + advice.today_pages.div_ceil(SPARE)).replace(' ', "")
+            ));
+        }
     }
     all.extend(stops(advice));
     if let Some(knee) = advice.knee_pages {

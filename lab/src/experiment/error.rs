@@ -67,6 +67,14 @@ pub enum ExperimentError {
         /// Why it has none.
         why: &'static str,
     },
+    /// The experiment cannot be made smaller.
+    #[error("scale 1/{scale} does not suit it: {why}; use 1/1")]
+    Unscalable {
+        /// Denominator.
+        scale: u64,
+        /// Why it has one size.
+        why: &'static str,
+    },
     /// The scale leaves too little of the experiment.
     #[error("scale 1/{scale} leaves {what} of {left}; use 1/{max} or larger")]
     Scale {

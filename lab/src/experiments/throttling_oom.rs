@@ -121,7 +121,10 @@ fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     if input.scale != 1 {
-        return Err(input.too_little("the file against one write of the device", 0, 1));
+        return Err(ExperimentError::Unscalable {
+            scale: input.scale,
+            why: "the machine and each write of the device have one size",
+        });
     }
     let mut r = RunResult::new(&input.variant, input.seed);
     for host in hosts(input)? {

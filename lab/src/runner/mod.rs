@@ -40,5 +40,7 @@ pub use replays::{
     check_survivors, inspect_all, killed_after, replay_all, room, Inspection, ReplayTable,
     KILLED_AFTER,
 };
-pub use replays_text::{render_counters, render_replay, replay_values, replays_json};
+pub use replays_text::{
+    render_counters, render_replay, replay_values, replays_json, until_killed, UNTIL_KILLED,
+};
 pub use variant::Variant;

@@ -4,15 +4,16 @@ use super::quantity::show_pages;
 use super::replays::{killed_after, ReplayTable, KILLED_AFTER};
 use super::Size;
 use coldset_machine::SwapConfig;
-use coldset_report::{human, replay_json, wrap, Align, Cell, Number, Style, Table};
+use coldset_report::{human, replay_json, wrap, Align, Cell, CounterSummary, Number, Style, Table};
+use indexmap::IndexMap;
 use std::fmt::Write as _;
 
 /// Variants side by side in one table.
 const ABREAST: usize = 5;
 /// Heading of the row that says who was killed.
 const KILLED: &str = "killed for lack of memory";
-/// Before the name of a counter, in CSV: it ended where its variant was killed.
-const UNTIL_KILLED: &str = "until_killed.";
+/// Before the name of a counter in lists of values: it ended where its variant was killed.
+pub const UNTIL_KILLED: &str = "until_killed.";
 /// Rows: heading, counters that are summed, figure of the bounds.
 const ROWS: &[(&str, &[&str], &str)] = &[
     ("accesses", &["accesses"], "accesses"),
@@ -233,6 +234,18 @@ pub fn replays_json(tables: &[ReplayTable]) -> String {
     format!("{{\n  \"replays\": [\n{}\n  ]\n}}\n", parts.join(",\n"))
 }
 
+/// Counters by the names that they have where nothing else says that a replay was killed.
+pub fn until_killed(
+    counters: &IndexMap<String, CounterSummary>,
+) -> impl Iterator<Item = (String, &CounterSummary)> {
+    let killed = counters.contains_key(KILLED_AFTER);
+    counters.iter().map(move |(counter, summary)| {
+        let partial = killed && ![KILLED_AFTER, "events_oom_kill"].contains(&counter.as_str());
+        let name = format!("{}{counter}", if partial { UNTIL_KILLED } else { "" });
+        (name, summary)
+    })
+}
+
 /// `memory_pages,variant,phase,counter,value` of all tables, for CSV. Of a variant that was killed, counters of what it had
 /// done by then have other names, so that nobody takes them for those of the whole trace.
 #[must_use]
@@ -241,11 +254,7 @@ pub fn replay_values(tables: &[ReplayTable]) -> Table {
     let mut out = Table::of_words(columns);
     for table in tables {
         for (variant, counters) in &table.result.variants {
-            let killed = counters.contains_key(KILLED_AFTER);
-            for (counter, summary) in counters {
-                let partial =
-                    killed && ![KILLED_AFTER, "events_oom_kill"].contains(&counter.as_str());
-                let name = format!("{}{counter}", if partial { UNTIL_KILLED } else { "" });
+            for (name, summary) in until_killed(counters) {
                 for (phase, &value) in summary.per_seed.iter().enumerate() {
                     out.row([
                         Cell::from(table.memory.pages),
@@ -265,8 +274,7 @@ pub fn replay_values(tables: &[ReplayTable]) -> Table {
 mod tests {
     use super::*;
     use crate::runner::Memory;
-    use coldset_report::{CounterSummary, ReplayResult};
-    use indexmap::IndexMap;
+    use coldset_report::ReplayResult;
 
     #[test]
     fn what_is_rare_keeps_its_digits() {

@@ -65,6 +65,8 @@ pub enum What {
         swappiness: u16,
         /// Index nodes and page tables count against the limit.
         kernel_memory: bool,
+        /// Costs that are given.
+        costs: Vec<(String, u64)>,
     },
 }
 
@@ -189,8 +191,12 @@ impl Cell {
                 swappiness,
                 kernel_memory,
                 ..
-            } => json!({"trace": content, "memory_pages": memory.pages, "swap": swap,
-                        "swappiness": swappiness, "kernel_memory": kernel_memory}),
+            } => {
+                let costs = self.costs()?.on("", &[]).describe();
+                let costs = object(costs.iter().map(|c| (c.name, json!(c.value))));
+                json!({"trace": content, "memory_pages": memory.pages, "swap": swap,
+                       "swappiness": swappiness, "kernel_memory": kernel_memory, "costs": costs})
+            }
         };
         Ok(json!({"version": version, "run": what, "switches": switches, "seed": self.seed}))
     }
@@ -203,16 +209,15 @@ impl Cell {
         Variant::parse(&self.variant, &self.set)
     }
 
-    /// Costs of the machine; those by default for a replay.
+    /// Costs of the machine.
     ///
     /// # Errors
     /// Unknown names or values.
     pub fn costs(&self) -> Result<Costs, RunnerError> {
         let mut all = Costs::default();
-        if let What::Experiment { costs, .. } = &self.what {
-            for (name, value) in costs {
-                all.set(name, *value)?;
-            }
+        let (What::Experiment { costs, .. } | What::Replay { costs, .. }) = &self.what;
+        for (name, value) in costs {
+            all.set(name, *value)?;
         }
         Ok(all)
     }
@@ -280,6 +285,7 @@ impl Cell {
                 swap,
                 swappiness,
                 kernel_memory,
+                costs,
                 ..
             } => {
                 put("trace".into(), trace.clone());
@@ -288,6 +294,9 @@ impl Cell {
                 put("swappiness".into(), swappiness.to_string());
                 let on = if *kernel_memory { "on" } else { "off" };
                 put("kernel_memory".into(), on.into());
+                for (name, value) in costs {
+                    put(format!("cost {name}"), value.to_string());
+                }
             }
         }
         for assignment in &self.set {

@@ -98,6 +98,15 @@ impl Grid {
             let own = normal(table).map_err(at)?;
             parts.push(merged(&common, own).map_err(at)?);
         }
+        // A key of none of the tables would have no effect.
+        let idle = |key: &&String| !parts.iter().any(|part| part.contains_key(*key));
+        if let Some(key) = common.keys().find(idle) {
+            let what = match KEYS.iter().find(|(name, ..)| name == key) {
+                Some((.., Place::Traces)) => "experiments",
+                _ => "traces",
+            };
+            return Err(fail(format!("'{key}' does not go with {what}")));
+        }
         Ok(Self {
             name: name.into(),
             base: base.to_owned(),
@@ -106,8 +115,9 @@ impl Grid {
     }
 
     /// Everything multiplied out, in the order of the tables, and in each in the order: experiment,
-    /// parameters, costs, scale, effort (or: trace, memory, swap, swappiness), switches, variant,
-    /// seed. Configurations that come up twice are listed once.
+    /// parameters, costs, scale, effort (or: trace, memory, swap, swappiness, costs), switches, variant,
+    /// seed. Configurations that come up twice are listed once,
+    /// but for equal traces under two names: both are listed, and one is computed.
     ///
     /// # Errors
     /// Unknown names and unusable values, traces that cannot be read.
@@ -132,7 +142,13 @@ impl Grid {
             }
         }
         let mut seen = std::collections::HashSet::new();
-        cells.retain(|c| seen.insert((c.key.clone(), c.variant.clone())));
+        cells.retain(|c| {
+            seen.insert((
+                c.key.clone(),
+                c.variant.clone(),
+                c.file().map(Path::to_owned),
+            ))
+        });
         Ok(cells)
     }
 }
@@ -361,6 +377,10 @@ fn replays(part: &Map<String, Value>, base: &Path, cells: &mut Vec<Cell>) -> Res
         "off" => Ok(false),
         _ => Err(format!("'kernel_memory' is true or false, not '{t}'")),
     })?;
+    let costs: Vec<_> = tables(part, "costs")?
+        .iter()
+        .map(|c| costs_of(c))
+        .collect::<Result<_, _>>()?;
     let named = list(part, "traces")?.unwrap_or_default();
     let mut files = Vec::new();
     for name in &named {
@@ -374,18 +394,21 @@ fn replays(part: &Map<String, Value>, base: &Path, cells: &mut Vec<Cell>) -> Res
             for swap in &swaps {
                 for &swappiness in &swappinesses {
                     for &kernel_memory in &kernel_memory {
-                        let what = What::Replay {
-                            trace: file.clone(),
-                            path: path.clone(),
-                            content: content.clone(),
-                            memory: memory.clone(),
-                            swap: swap.clone(),
-                            swappiness,
-                            kernel_memory,
-                        };
-                        for set in &sets {
-                            for variant in &variants {
-                                push(cells, Cell::new(&what, variant, set, 0))?;
+                        for costs in &costs {
+                            let what = What::Replay {
+                                trace: file.clone(),
+                                path: path.clone(),
+                                content: content.clone(),
+                                memory: memory.clone(),
+                                swap: swap.clone(),
+                                swappiness,
+                                kernel_memory,
+                                costs: costs.clone(),
+                            };
+                            for set in &sets {
+                                for variant in &variants {
+                                    push(cells, Cell::new(&what, variant, set, 0))?;
+                                }
                             }
                         }
                     }

@@ -6,10 +6,10 @@ use super::{Cell, SweepError};
 use crate::experiment::RunInput;
 use crate::replay::ReplaySettings;
 use crate::runner::{
-    check_asked, check_survivors, replay_all, show_effort, show_scale, Progress, ReplayPlan,
+    check_asked, replay_all, show_effort, show_scale, until_killed, Progress, ReplayPlan,
     RunnerError, Size, SwapSpec, Variant,
 };
-use crate::traces::{load, Playable, Trace, TraceOptions};
+use crate::traces::{load, Trace, TraceOptions};
 use coldset_engine::presets;
 use coldset_report::Number;
 use serde_json::{Map, Value};
@@ -63,7 +63,7 @@ impl Runner {
         Self::default()
     }
 
-    /// Computes a cell.
+    /// Computes a cell. A replay that is killed for lack of memory is a result, whose counters say so.
     ///
     /// # Errors
     /// The run fails; a trace that has changed; a cell of another version of this program.
@@ -117,6 +117,7 @@ impl Runner {
             settings: ReplaySettings {
                 kernel_memory: *kernel_memory,
                 swappiness: *swappiness,
+                costs: cell.costs()?,
                 ..ReplaySettings::default()
             },
             swap: swap.as_deref().map(SwapSpec::parse).transpose()?,
@@ -124,12 +125,10 @@ impl Runner {
         };
         let trace = self.trace(path, content)?;
         let tables = replay_all(trace, &plan, |_| Progress::silent())?;
-        check_survivors(Playable::about(trace), &tables)?;
         let counters = tables.first().and_then(|t| t.result.variants.first());
         Ok(counters.map_or_else(Vec::new, |(_, counters)| {
-            counters
-                .iter()
-                .map(|(name, c)| (name.clone(), c.mean.as_f64()))
+            until_killed(counters)
+                .map(|(name, c)| (name, c.mean.as_f64()))
                 .collect()
         }))
     }
@@ -204,6 +203,7 @@ fn row(cell: &Cell, variant: &Variant, counters: Counters) -> Row {
             swap,
             swappiness,
             kernel_memory,
+            costs,
             ..
         } => {
             row.trace.clone_from(trace);
@@ -214,7 +214,7 @@ fn row(cell: &Cell, variant: &Variant, counters: Counters) -> Row {
                 ("kernel_memory", (*kernel_memory).into()),
             ];
             row.params = json(params.map(|(n, v)| (n.to_owned(), v)));
-            row.costs = json([]);
+            row.costs = json(costs.iter().map(|(n, v)| (n.clone(), (*v).into())));
         }
     }
     row

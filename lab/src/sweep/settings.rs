@@ -22,7 +22,7 @@ pub(super) const KEYS: &[(&str, &str, Place)] = &[
     ("set", "set", Place::Both),
     ("scales", "scale", Place::Experiments),
     ("effort", "efforts", Place::Experiments),
-    ("costs", "cost", Place::Experiments),
+    ("costs", "cost", Place::Both),
     ("params", "param", Place::Experiments),
     ("seeds", "seed", Place::Experiments),
     ("memory", "memories", Place::Traces),

@@ -2,6 +2,7 @@
 
 use super::{Cell, Rows};
 use crate::experiment::Experiment;
+use crate::runner::{KILLED_AFTER, UNTIL_KILLED};
 use crate::stats::{Interval, Spread};
 use coldset_report::{human, Align, Measure, Style, Table};
 use indexmap::{IndexMap, IndexSet};
@@ -103,7 +104,13 @@ pub fn render_means(groups: &[Group], named: &[String], style: Style) -> String 
             *name == "variant" || values[*name].len() > 1 || !everywhere
         };
         let settings: Vec<&str> = values.keys().copied().filter(differing).collect();
-        let there = |name: &&String| mine.iter().any(|g| g.counters.contains_key(*name));
+        let there = |name: &&String| {
+            let partial = format!("{UNTIL_KILLED}{name}");
+            let has = |counters: &IndexMap<String, _>| {
+                counters.contains_key(*name) || counters.contains_key(&partial)
+            };
+            mine.iter().any(|g| has(&g.counters))
+        };
         let counters: Vec<&String> = if named.is_empty() {
             mine[0].headline.iter().filter(there).take(SHOWN).collect()
         } else {
@@ -117,7 +124,10 @@ pub fn render_means(groups: &[Group], named: &[String], style: Style) -> String 
             let setting = |s: &&str| group.settings.get(*s).cloned().unwrap_or_default();
             let mut cells: Vec<String> = settings.iter().map(setting).collect();
             cells.push(group.seeds.to_string());
-            cells.extend(counters.iter().map(|c| show(group.counters.get(*c))));
+            cells.extend(counters.iter().map(|c| match group.counters.get(*c) {
+                None if group.counters.contains_key(KILLED_AFTER) => "killed".to_owned(),
+                value => show(value),
+            }));
             table.row(cells);
         }
         if !out.is_empty() {

@@ -12,6 +12,10 @@ from typing import Any
 from ._child import Told
 from ._frames import Backend, frame
 
+#: Before the name of a counter, as in the CSV of the command: it ended where its variant was killed.
+_UNTIL_KILLED = "until_killed."
+#: Counters that are of whoever was killed as of anyone.
+_OF_KILLING = ("killed_after", "events_oom_kill")
 #: A line of a frame.
 Row = Mapping[str, Any]
 
@@ -144,6 +148,25 @@ class Answer:
         return self._told.text
 
 
+class Kept:
+    """All that a `LabResult` says, which can be pickled."""
+
+    def __init__(self, native: Any, command: str) -> None:
+        self.kind = native.kind
+        self._page: str | None = native.html(command)
+        for name in ("json", "text", "values", "curves", "means", "series", "histograms", "charts"):
+            setattr(self, f"_{name}", getattr(native, name)())
+
+    def html(self, command: str) -> str | None:
+        return self._page
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found = getattr(self, f"_{name}")
+        return lambda: found
+
+
 class Apart:
     """A replay or curves of the command, with what `LabResult` has."""
 
@@ -166,8 +189,11 @@ class Apart:
         for replay in data.get("replays", [data]):
             bounds = replay.get("bounds") or {}
             pages = {"memory_pages": bounds.get("memory_pages")}
+            killed = {name for name, counters in replay["variants"].items() if "killed_after" in counters}
             for row in _counters(replay["variants"]):
                 what = {"variant": row["variant"], "counter": row["counter"]}
+                if row["variant"] in killed and row["counter"] not in _OF_KILLING:
+                    what["counter"] = _UNTIL_KILLED + what["counter"]
                 rows.append({**pages, **what, "value": float(row.get("mean", "nan"))})
             for name, value in bounds.items():
                 rows.append({**pages, "variant": "(bounds)", "counter": name, "value": float(value)})

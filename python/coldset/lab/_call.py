@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import SettingError
-from . import _child, _options
+from . import _child, _options, _settings
 from ._child import Told
 from ._trace import records
 
@@ -85,6 +85,8 @@ def on_trace(
 ) -> Told:
     """Runs a command whose argument is a trace."""
     _options.check(function, options, array)
+    if not is_file(trace):
+        _settings.of_a_file(options)
     with tempfile.TemporaryDirectory(prefix="coldset-") as folder:
         return _ask(function, [_file(folder, trace, array)], options, folder, page)
 

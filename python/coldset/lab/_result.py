@@ -12,7 +12,7 @@ from typing import Any, overload
 from .._coldset import LabResult
 from .._errors import SettingError
 from . import _display
-from ._answer import Apart
+from ._answer import Apart, Kept
 from ._frames import Backend, columns, frame
 
 
@@ -79,10 +79,15 @@ class Result:
     At the end of a cell of Jupyter it shows its table and its charts.
     """
 
-    def __init__(self, native: LabResult | Apart, backend: Backend, call: str) -> None:
+    def __init__(self, native: LabResult | Apart | Kept, backend: Backend, call: str) -> None:
         self._native = native
         self._backend = backend
         self._call = call
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What is native cannot be pickled; what it says can.
+        native = Kept(self._native, self._call) if isinstance(self._native, LabResult) else self._native
+        return type(self), (native, self._backend, self._call)
 
     @cached_property
     def _json(self) -> dict[str, Any]:
@@ -128,7 +133,8 @@ class Result:
     @property
     def counters(self) -> Any:
         """Experiments: mean of each counter over the seeds with its 95 % confidence interval (lo, hi).
-        Replays: one line a limit and variant, one column a counter."""
+        Replays: one line a limit and variant, one column a counter. Of a variant that was killed for lack of memory,
+        `killed_after` says after how many accesses, and the others are called `until_killed.misses` and so on."""
         if self._native.kind == "experiment":
             return frame(self._native.means(), self._backend)
         if self._native.kind == "curves":

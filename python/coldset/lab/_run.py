@@ -64,9 +64,10 @@ def _is_journal(trace: Any, format: str | None) -> bool:
     return format is None and isinstance(trace, (str, os.PathLike)) and lab_is_journal(os.fspath(trace))
 
 
-def _source(trace: Any, **array: Any) -> tuple[str | None, bytes | None, str]:
+def _source(trace: Any, format: str | None, **array: Any) -> tuple[str | None, bytes | None, str]:
     """File, records, and a label."""
     if not is_file(trace):
+        _settings.of_a_file({"format": format})
         return None, records(trace, **array), "replay"
     for name, value in array.items():
         if value is not None and value is not False:
@@ -223,18 +224,18 @@ def replay(
         named.update(memory=limits, bounds=None if bounds else "none", format=format, jobs=jobs)
         told = on_trace("replay", trace, array, {**named, **more}, page=True)
         return Result(Apart("replay", told), backend, call)
-    path, data, label = _source(trace, **array)
+    path, data, label = _source(trace, format, **array)
     job = lab_replay(
         path,
         data,
         variants=every,
         memory=_kinds.pages("memory", memory),
         switches=_settings.assignments(set),
-        swap=swap,
+        swap=_settings.word("swap", swap),
         swappiness=_settings.count("swappiness", swappiness, 0, 200),
-        kernel_memory=kernel_memory,
-        bounds=bounds,
-        format=format,
+        kernel_memory=_settings.flag("kernel_memory", kernel_memory),
+        bounds=_settings.flag("bounds", bounds),
+        format=_settings.word("format", format),
         jobs=_settings.jobs(jobs),
     )
     return Result(_finish(job, label, progress), backend, call)
@@ -301,7 +302,7 @@ def mrc(
         }
         told = on_trace("mrc", trace, {"objects": objects}, {**given, **more})
         return Result(Apart("curves", told), backend, call)
-    path, data, label = _source(trace, objects=objects)
+    path, data, label = _source(trace, format, objects=objects)
     job = lab_mrc(
         path,
         data,
@@ -310,8 +311,8 @@ def mrc(
         points=_settings.count("points", points, 1, 1000),
         sample=None if sample is None else str(sample),
         count=count,
-        kernel_memory=kernel_memory,
-        format=format,
+        kernel_memory=_settings.flag("kernel_memory", kernel_memory),
+        format=_settings.word("format", format),
         jobs=_settings.jobs(jobs),
     )
     done = _policy.add(_finish(job, label, progress), own, (path, data), count, format, progress)

@@ -65,6 +65,29 @@ def count(what: str, value: Any, least: int, most: int) -> int:
     return number
 
 
+def of_a_file(given: Mapping[str, object]) -> None:
+    """Refuses what says how a file is read, beside an array."""
+    for name in ("format", "columns"):
+        if given.get(name) is not None:
+            raise SettingError(f"{name} says how a file is read; leave it out with an array of page numbers")
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False, which a switch may also say as "on" or "off"."""
+    if isinstance(value, bool):
+        return value
+    if value in ("on", "off"):
+        return value == "on"
+    raise TypeError(f"{name} is {value!r} ({type(value).__name__}); it takes True or False")
+
+
+def word(name: str, value: object) -> str | None:
+    """A text, or None."""
+    if value is None or isinstance(value, str):
+        return value
+    raise TypeError(f"{name} is {value!r} ({type(value).__name__}); it takes a text")
+
+
 def several(value: str | Iterable[Any] | int | None) -> list[str] | None:
     """One or several texts or numbers, "a,b" being two."""
     if value is None:

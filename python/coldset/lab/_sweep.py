@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import html
 import json
+import math
+import numbers
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any
 
 from .._coldset import LabCell as Cell
 from .._coldset import LabStore, lab_cells
 from .._errors import SettingError
-from . import _dask, _pool, _settings
+from . import _dask, _kinds, _pool, _settings
 from ._frames import Backend, check, frame
 from ._progress import Progress
 from ._tally import Failed, Tally
@@ -21,6 +23,26 @@ __all__ = ["Cell", "Failed", "Sweep", "cells", "sweep"]
 
 #: A dictionary as in the TOML file, or the file.
 Grid = Mapping[str, Any] | str | os.PathLike[str]
+
+
+def _plain(key: str, value: Any) -> Any:
+    """What a grid says, as JSON has it: numbers of numpy are numbers, and memory may be shares and pages."""
+    if isinstance(value, Mapping):
+        return {name: _plain(str(name), of) for name, of in value.items()}
+    if isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, numbers.Real):
+        if key in ("memory", "memories"):
+            return _kinds.amount(value)
+        if not math.isfinite(value):
+            raise SettingError(f"grid: '{key}' is {value}; give a finite number")
+        return int(value) if isinstance(value, numbers.Integral) else float(value)
+    # A set has no order.
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, Set)):
+        return [_plain(key, one) for one in value]
+    raise SettingError(
+        f"grid: '{key}' is {value!r} ({type(value).__name__}); use texts, numbers, lists and dictionaries"
+    )
 
 
 def cells(grid: Grid) -> list[Cell]:
@@ -32,11 +54,7 @@ def cells(grid: Grid) -> list[Cell]:
     6
     """
     if isinstance(grid, Mapping):
-        try:
-            text = json.dumps(grid)
-        except TypeError as e:
-            raise SettingError(f"grid: {e}; use texts, numbers, lists and dictionaries") from e
-        return lab_cells("grid", text, False, "")
+        return lab_cells("grid", json.dumps(_plain("grid", grid)), False, "")
     path = Path(grid)
     return lab_cells(str(path), path.read_text(), True, str(path.parent))
 

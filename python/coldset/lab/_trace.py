@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,17 @@ RECORD = np.dtype([("kind", "u1"), ("object", "u1"), ("task", "<u2"), ("page", "
 _PREAD, _PWRITE, _STORE, _LOAD = 1, 2, 3, 4
 #: Pages an object may have.
 _PAGES = 1 << 31
+#: What is said of anonymous memory without a store.
+_ONLY_LOADED = (
+    "the anonymous memory is only loaded from: until a page is stored to, loads see the page of zeroes, which takes no "
+    "memory; say which references store (writes=True, or an array)"
+)
 
 
 def _integers(what: str, values: Any, size: int, most: int) -> Any:
     array = np.asarray(values)
+    if np.ma.is_masked(values):
+        raise SettingError(f"{what} have masked values; give those that count (array.compressed())")
     if array.ndim == 0 and size != 0:
         array = np.broadcast_to(array, (size,))
     if array.ndim != 1 or array.dtype.kind not in "iub":
@@ -43,7 +51,13 @@ def records(
 
     Page numbers beyond 2^31, such as addresses shifted by 12, are renumbered in their order.
     """
+    if np.ma.is_masked(pages):
+        raise SettingError("page numbers have masked values; give those that count (array.compressed())")
     array = np.asarray(pages)
+    if array.dtype.kind == "b":
+        raise SettingError("page numbers are True and False; give whole numbers (numpy.flatnonzero of a mask)")
+    if array.ndim == 1 and array.dtype.kind in "iu" and len(array) and array.min() < 0:
+        raise SettingError(f"page numbers are {array.min()} to {array.max()}; they must not be negative")
     if array.ndim == 1 and array.dtype.kind in "iu" and len(array) and array.max() >= _PAGES:
         array = np.unique(array, return_inverse=True)[1].reshape(-1)
     array = _integers("page numbers", array, 0, _PAGES)
@@ -52,6 +66,8 @@ def records(
         raise SettingError("the array of page numbers is empty; a trace has at least one reference")
     out = np.zeros(size, RECORD)
     stores = _integers("writes", False if writes is None else writes, size, 2).astype(bool)
+    if anon and not stores.any():
+        warnings.warn(_ONLY_LOADED, stacklevel=4)
     read, write = (_LOAD, _STORE) if anon else (_PREAD, _PWRITE)
     out["kind"] = np.where(stores, write, read)
     out["object"] = _integers("objects", 0 if objects is None else objects, size, 256)
@@ -73,7 +89,8 @@ def save_trace(
 
     `pages` is an array of page numbers in the order of the accesses. `writes` says which of them
     store (one flag for all, or an array); `objects` numbers the files or regions the pages belong to (0 to
-    255), `tasks` who does it. `anon` makes it anonymous memory in place of files.
+    255), `tasks` who does it. `anon` makes it anonymous memory in place of files; a page of it takes memory from its
+    first store on, so without `writes` there is nothing to evict, which a warning says.
 
     >>> import coldset.lab, numpy, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "circle.pageops")

@@ -6,7 +6,7 @@ use coldset_lab::mrc::{mrc_json, render_mrc, Curve, Curves, Point};
 use coldset_lab::pages;
 use coldset_lab::report::{experiment_json, render_text, Style};
 use coldset_lab::runner::{
-    render_replay, replays_json, Outcome as Runs, Plan, ReplayTable, Variant,
+    render_replay, replays_json, until_killed, Outcome as Runs, Plan, ReplayTable, Variant,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -194,7 +194,7 @@ impl LabResult {
                     for (name, number) in &run.counters {
                         variant.push(run.variant.as_str());
                         seed.push(run.seed);
-                        counter.push(name.as_str());
+                        counter.push(name.clone());
                         value.push(number.as_f64());
                     }
                 }
@@ -202,17 +202,17 @@ impl LabResult {
             Outcome::Replay { tables, .. } => {
                 for table in tables {
                     for (name, counters) in &table.result.variants {
-                        for (what, summary) in counters {
+                        for (what, summary) in until_killed(counters) {
                             memory.push(table.memory.pages);
                             variant.push(name.as_str());
-                            counter.push(what.as_str());
+                            counter.push(what);
                             value.push(summary.mean.as_f64());
                         }
                     }
                     for (what, number) in &table.result.bounds {
                         memory.push(table.memory.pages);
                         variant.push("(bounds)");
-                        counter.push(what.as_str());
+                        counter.push(what.clone());
                         value.push(number.as_f64());
                     }
                 }

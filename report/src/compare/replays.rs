@@ -17,6 +17,19 @@ struct Column {
     machine_wide: Vec<String>,
 }
 
+impl Column {
+    /// Accesses until it was killed for lack of memory; none: it was not.
+    fn killed(&self) -> Option<u64> {
+        let after = self.counters.get(KILLED_AFTER)?;
+        Some(after.mean.as_f64() as u64)
+    }
+}
+
+/// The counter that only a replay has that was killed for lack of memory.
+const KILLED_AFTER: &str = "killed_after";
+/// Counters that are of a replay that was killed as of any other.
+const OF_KILLING: [&str; 2] = [KILLED_AFTER, "events_oom_kill"];
+
 /// What a file of `lab replay`, `play` or `kernel play` holds.
 #[derive(Clone, Debug)]
 pub struct ReadReplays {
@@ -28,6 +41,8 @@ pub struct ReadReplays {
     settings: Option<Map<String, Value>>,
     /// Under several limits, which follow the names of the columns.
     several: bool,
+    /// The limits, if there are several.
+    limits: Vec<u64>,
     columns: Vec<Column>,
 }
 
@@ -46,6 +61,7 @@ impl ReadReplays {
             memory: value["memory_pages"].as_u64(),
             settings: value.get("settings").and_then(Value::as_object).cloned(),
             several: value.get("replays").is_some(),
+            limits: Vec::new(),
             columns: Vec::new(),
         };
         match value.get("replays") {
@@ -53,7 +69,10 @@ impl ReadReplays {
                 let tables = tables.as_array().ok_or("\"replays\" is no list")?;
                 for (i, table) in (1..).zip(tables) {
                     let limit = match memory(table) {
-                        Some(pages) => under(pages),
+                        Some(pages) => {
+                            file.limits.push(pages);
+                            under(pages)
+                        }
                         None => format!(", table {i}"),
                     };
                     file.add(table, &Value::Null, &limit)?;
@@ -173,6 +192,9 @@ pub struct ComparedColumns {
     pub machine_wide: Vec<String>,
     /// Counters that one of the two has.
     pub alone: [Vec<String>; 2],
+    /// Accesses after which the replay was killed for lack of memory. Unless both did as much, the only counters that are
+    /// compared are those of the killing.
+    pub killed: [Option<u64>; 2],
 }
 
 impl ComparedColumns {
@@ -253,7 +275,13 @@ fn compare_columns<'a>(
     }
     let said = |text: Option<String>| text.unwrap_or_else(|| "not said".into());
     let of = |file: &ReadReplays| {
-        let pages = file.memory.map(|n| format!("{n} pages"));
+        let limits: Vec<String> = file
+            .memory
+            .iter()
+            .chain(&file.limits)
+            .map(u64::to_string)
+            .collect();
+        let pages = (!limits.is_empty()).then(|| format!("{} pages", limits.join(", ")));
         [("trace", said(file.trace.clone())), ("memory", said(pages))]
     };
     let headers = of(before).into_iter().zip(of(after));
@@ -330,9 +358,12 @@ const FIRST: [&str; 10] = [
 
 fn one(before: (&ReadReplays, &Column), after: (&ReadReplays, &Column)) -> ComparedColumns {
     let (b, a) = (before.1, after.1);
+    let killed = [b.killed(), a.killed()];
+    let comparable = |counter: &str| killed[0] == killed[1] || OF_KILLING.contains(&counter);
     let mut rows: Vec<ReplayRow> = b
         .counters
         .iter()
+        .filter(|(counter, _)| comparable(counter))
         .filter_map(|(counter, from)| {
             let to = a.counters.get(counter)?;
             let (x, y) = (from.mean.as_f64(), to.mean.as_f64());
@@ -370,6 +401,7 @@ fn one(before: (&ReadReplays, &Column), after: (&ReadReplays, &Column)) -> Compa
         what: [before.0.what(b), after.0.what(a)],
         machine_wide,
         alone: [rest(b, a), rest(a, b)],
+        killed,
         rows,
     }
 }

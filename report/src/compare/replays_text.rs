@@ -3,7 +3,7 @@
 use super::replays::{spread, ComparedColumns, ReplayComparison, ReplayRow};
 use super::text::side;
 use crate::tables::pointer_key;
-use crate::{Align, Cell, CounterSummary, Number, Style, Table};
+use crate::{human, Align, Cell, CounterSummary, Number, Style, Table};
 use serde_json::{json, Map, Value};
 use std::fmt::Write;
 use Align::{Left, Right};
@@ -102,6 +102,18 @@ impl ComparedColumns {
             _ => names.join(", "),
         };
         let mut notes = Vec::new();
+        for (side, killed) in ["before", "after"].iter().zip(self.killed) {
+            if let Some(after) = killed {
+                notes.push(format!(
+                    "{side} was killed for lack of memory, after {} accesses",
+                    human(after as f64)
+                ));
+            }
+        }
+        if self.killed[0] != self.killed[1] {
+            notes
+                .push("its counters are those of a part of the trace, and are not compared".into());
+        }
         if !self.machine_wide.is_empty() {
             notes.push(format!(
                 "of the whole machine: {}",
@@ -117,7 +129,7 @@ impl ComparedColumns {
     }
 }
 
-/// `{"before", "after", "differing", "by_place", "columns": [{"before": {"column", "what"}, "after", "counters":
+/// `{"before", "after", "differing", "by_place", "columns": [{"before": {"column", "what", "killed_after"}, "after", "counters":
 /// {COUNTER: {"before", "after", "change", "spread", "verdict"}}, "machine_wide", "before_only", "after_only"}],
 /// "not_compared"}`; changes and spreads are shares.
 #[must_use]
@@ -134,7 +146,10 @@ pub fn replay_comparison_json(c: &ReplayComparison) -> String {
             });
             (row.counter.clone(), value)
         });
-        let which = |i: usize| json!({"column": columns.names[i], "what": columns.what[i]});
+        let which = |i: usize| {
+            json!({"column": columns.names[i], "what": columns.what[i],
+                                     "killed_after": columns.killed[i]})
+        };
         json!({
             "before": which(0),
             "after": which(1),

@@ -305,3 +305,60 @@ fn settings_that_differ_are_named() {
     let c = compare_replays(&replays("a", &old), &replays("b", &other)).unwrap();
     assert!(c.differing.is_empty());
 }
+
+/// Counters of a part of the trace say nothing beside those of the whole one.
+#[test]
+fn what_was_killed_is_not_compared() {
+    let replay = |killed: &str, misses: u64, oom: u64| {
+        let text = format!(
+            r#"{{"trace": "t", "bounds": {{"memory_pages": 256}}, "variants": {{"v5": {{
+                "misses": {{"per_seed": [{misses}]}}, "events_oom_kill": {{"per_seed": [{oom}]}}{killed}}}}}}}"#
+        );
+        replays("a.json", &text)
+    };
+    let killed = |after: u64, misses| {
+        replay(
+            &format!(r#", "killed_after": {{"per_seed": [{after}]}}"#),
+            misses,
+            1,
+        )
+    };
+    let whole = replay("", 7093, 0);
+    let c = compare_replays(&killed(256_902, 1584), &whole).unwrap();
+    let names: Vec<&str> = c.columns[0]
+        .rows
+        .iter()
+        .map(|r| r.counter.as_str())
+        .collect();
+    assert_eq!(names, ["events_oom_kill"]);
+    let text = render_replay_comparison(&c, crate::Style::Plain);
+    assert!(
+        text.contains("before was killed for lack of memory, after 256,902 accesses"),
+        "{text}"
+    );
+    assert!(!text.contains("misses"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&replay_comparison_json(&c)).unwrap();
+    assert_eq!(json["columns"][0]["before"]["killed_after"], 256_902);
+    assert!(json["columns"][0]["after"]["killed_after"].is_null());
+    // Killed at the same access, both have done the same.
+    let c = compare_replays(&killed(500, 10), &killed(500, 20)).unwrap();
+    assert!(c.columns[0].rows.iter().any(|r| r.counter == "misses"));
+    let c = compare_replays(&killed(500, 10), &killed(501, 20)).unwrap();
+    assert!(c.columns[0].rows.iter().all(|r| r.counter != "misses"));
+}
+
+#[test]
+fn a_file_of_several_limits_says_them() {
+    let one = REPLAYED;
+    let several = format!(
+        r#"{{"trace": "zipf.pageops", "replays": [{one}, {}]}}"#,
+        one.replace("4096", "8192")
+    );
+    let c = compare_replays(&replays("a.json", one), &replays("b.json", &several)).unwrap();
+    let memory = (
+        "memory".to_owned(),
+        "4096 pages".to_owned(),
+        "4096, 8192 pages".to_owned(),
+    );
+    assert_eq!(c.differing, [memory]);
+}

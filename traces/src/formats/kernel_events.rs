@@ -20,7 +20,8 @@
 //! Addresses of the kernel itself are left out.
 //!
 //! What is one access counts once: a page that is read after its insertion (the insertion was
-//! that read's), a fault that is reported by several events.
+//! that read's), a fault that is reported by several events, a read that is reported for each batch
+//! of folios ([`Reading`]).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -113,6 +114,20 @@ enum File {
     Text { process: u64 },
 }
 
+/// A read through a descriptor that may go on. Its event comes for each batch of at most 31 folios, and each time names
+/// the pages from there to the end of what was asked for: all of them count with the first.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    file: u64,
+    /// First byte of its last event.
+    start: u64,
+    /// Last byte of all its events.
+    end: u64,
+    /// Pages that have counted.
+    first: u64,
+    last: u64,
+}
+
 /// Turns events into references.
 pub(crate) struct KernelEvents {
     page_shift: u32,
@@ -126,6 +141,8 @@ pub(crate) struct KernelEvents {
     inserted: HashSet<u64>,
     /// The last fault of each thread: which event told of it, address.
     faults: HashMap<u64, (Event, u64)>,
+    /// The last read of each thread.
+    readings: HashMap<u64, Reading>,
     out: VecDeque<Request>,
 }
 
@@ -155,6 +172,7 @@ impl KernelEvents {
             tasks: Tasks::default(),
             inserted: HashSet::new(),
             faults: HashMap::new(),
+            readings: HashMap::new(),
             out: VecDeque::new(),
         })
     }
@@ -204,7 +222,8 @@ impl KernelEvents {
             "dev MAJOR:MINOR, ino HEX, and ofs=BYTES or index=PAGES, as the kernel prints them";
         let bad = || Problem::text(line.fields, EXPECTED);
         let fields = FileFields::parse(line.fields).ok_or_else(bad)?;
-        let (first, last) = fields.pages(self.page_shift).ok_or_else(bad)?;
+        let (start, end) = fields.bytes().ok_or_else(bad)?;
+        let (first, last) = (start >> self.page_shift, end >> self.page_shift);
         let file = File::Inode {
             device: fields.device.ok_or_else(bad)?,
             inode: fields.inode.ok_or_else(bad)?,
@@ -227,12 +246,50 @@ impl KernelEvents {
         if last - first > 1 << ORDER_MAX {
             self.out.push_back(request);
         } else if event == Event::Add {
-            self.inserted.extend(first..=last);
-            self.out.push_back(request);
+            self.insert(&request, first, last, line.thread);
         } else {
-            self.push_unless_inserted(request, first, last);
+            let goes_on = event == Event::GetPages
+                && self.goes_on(
+                    line.thread,
+                    Reading {
+                        file,
+                        start,
+                        end,
+                        first,
+                        last,
+                    },
+                );
+            if !goes_on {
+                self.push_unless_inserted(request, first, last);
+            }
         }
         Ok(())
+    }
+
+    /// Whether an event is of the read that the thread is in; otherwise its next has begun.
+    fn goes_on(&mut self, thread: u64, event: Reading) -> bool {
+        match self.readings.get_mut(&thread) {
+            Some(of) if of.file == event.file && of.end == event.end && of.start < event.start => {
+                of.start = event.start;
+                true
+            }
+            _ => {
+                self.readings.insert(thread, event);
+                false
+            }
+        }
+    }
+
+    /// Pages that enter the page cache, but for those that the thread's read has counted already.
+    fn insert(&mut self, request: &Request, first: u64, last: u64, thread: u64) {
+        let (start, end) = match self.readings.get(&thread) {
+            Some(of) if of.first <= last && first <= of.last => (of.first, of.last + 1),
+            _ => (last + 1, last + 1),
+        };
+        for pages in [first..start.max(first), end..last + 1] {
+            self.push_pages(request, pages.start, pages.end);
+            self.inserted.extend(pages);
+        }
     }
 
     /// Bytes that are written: pages that are written as a whole need not be read first.
@@ -471,8 +528,8 @@ impl FileFields {
         Some(fields)
     }
 
-    /// First and last page of `1 << page_shift` bytes.
-    pub fn pages(&self, page_shift: u32) -> Option<(u64, u64)> {
+    /// First and last byte.
+    pub fn bytes(&self) -> Option<(u64, u64)> {
         let (start, end) = match (self.offset, self.index) {
             (Some(offset), _) => offset,
             (None, Some(index)) => (index.checked_mul(1 << KERNEL_PAGE_SHIFT)?, None),
@@ -486,7 +543,7 @@ impl FileFields {
             Some(end) => end,
             None => start.checked_add(folio - 1)?,
         };
-        (start <= end).then_some((start >> page_shift, end >> page_shift))
+        (start <= end).then_some((start, end))
     }
 }
 
@@ -510,7 +567,8 @@ mod tests {
     }
 
     fn pages(text: &str) -> Option<(u64, u64)> {
-        FileFields::parse(text.as_bytes())?.pages(12)
+        let (start, end) = FileFields::parse(text.as_bytes())?.bytes()?;
+        Some((start >> 12, end >> 12))
     }
 
     #[test]
@@ -546,11 +604,10 @@ mod tests {
     }
 
     #[test]
-    fn smaller_and_larger_pages_of_the_replay() {
+    fn devices_inodes_and_bytes() {
         let fields = FileFields::parse(b"dev 8:1 ino 2a ofs=16384 order=1").expect("sound");
         assert_eq!(fields.device, Some((8, 1)));
         assert_eq!(fields.inode, Some(0x2a));
-        assert_eq!(fields.pages(9), Some((32, 47)));
-        assert_eq!(fields.pages(16), Some((0, 0)));
+        assert_eq!(fields.bytes(), Some((16384, 24575)));
     }
 }

@@ -106,6 +106,99 @@ fn a_read_after_its_insertion_counts_once() {
     );
 }
 
+/// As Linux 6.18 prints them: an event for each batch of 31 pages, up to the end of what was asked for.
+#[test]
+fn a_read_of_many_batches_counts_once() {
+    let reads = |lines: &[&str]| {
+        let lines: Vec<String> = lines
+            .iter()
+            .map(|range| format!("mm_filemap_get_pages: dev=8:1 ino={range}"))
+            .collect();
+        let lines: Vec<(u32, &str)> = lines.iter().map(|line| (9, line.as_str())).collect();
+        let found = both(&lines, &TraceOptions::default());
+        found.iter().map(|op| op.page).collect::<Vec<u32>>()
+    };
+    let once = [
+        "a ofs=0-262143",
+        "a ofs=126976-262143",
+        "a ofs=253952-262143",
+    ];
+    assert_eq!(reads(&once), (0..64).collect::<Vec<_>>());
+    // The same read again; a read of the second page alone, again and again.
+    let again = [&once[..], &once].concat();
+    assert_eq!(
+        reads(&again),
+        [0..64, 0..64].into_iter().flatten().collect::<Vec<_>>()
+    );
+    let same = [
+        "a ofs=0-8191",
+        "a ofs=8192-12287",
+        "a ofs=8192-12287",
+        "a ofs=8192-12287",
+    ];
+    assert_eq!(reads(&same), [0, 1, 2, 2, 2]);
+    // Another end, an earlier beginning, another file: another read.
+    let others = [
+        "a ofs=0-8191",
+        "a ofs=4096-12287",
+        "a ofs=0-12287",
+        "b ofs=4096-12287",
+    ];
+    assert_eq!(reads(&others), [0, 1, 1, 2, 0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn reads_of_threads_go_on_apart() {
+    let line = |tid: u32, range: &str| {
+        format!("a 9/{tid} [0] 1.5: filemap:mm_filemap_get_pages: dev=8:1 ino=a ofs={range}\n")
+    };
+    let text = [
+        line(9, "0-16383"),
+        line(10, "0-16383"),
+        line(9, "4096-16383"),
+        line(10, "8192-16383"),
+        line(9, "12288-16383"),
+    ]
+    .concat();
+    let twice = [0, 1, 2, 3, 0, 1, 2, 3];
+    assert_eq!(
+        of(&text, Format::Perf, &TraceOptions::default()),
+        ops(Pread, &twice)
+    );
+    // Pages of the replay that are larger than the kernel's.
+    let large = TraceOptions {
+        page_shift: 16,
+        ..TraceOptions::default()
+    };
+    assert_eq!(of(&text, Format::Perf, &large), ops(Pread, &[0, 0]));
+}
+
+#[test]
+fn pages_inserted_for_a_read_that_goes_on_count_once() {
+    let add = |page: u64, order: u64| {
+        format!(
+            "mm_filemap_add_to_page_cache: dev 8:1 ino a pfn=0x1 ofs={} order={order}",
+            page * 4096
+        )
+    };
+    let lines = [
+        add(0, 0),
+        "mm_filemap_get_pages: dev=8:1 ino=a ofs=0-12287".to_owned(),
+        // The second half of the folio is read ahead.
+        add(1, 0),
+        add(2, 1),
+        "mm_filemap_get_pages: dev=8:1 ino=a ofs=4096-12287".to_owned(),
+        "mm_filemap_get_pages: dev=8:1 ino=a ofs=12288-16383".to_owned(),
+        "mm_filemap_get_pages: dev=8:1 ino=a ofs=12288-16383".to_owned(),
+    ];
+    let lines: Vec<(u32, &str)> = lines.iter().map(|line| (9, line.as_str())).collect();
+    let found: Vec<u32> = both(&lines, &TraceOptions::default())
+        .iter()
+        .map(|op| op.page)
+        .collect();
+    assert_eq!(found, [0, 1, 2, 3, 3]);
+}
+
 #[test]
 fn regions_in_use_are_loads_of_all_their_pages() {
     // As Linux 6.18 prints them, of physical memory; then of a second target.

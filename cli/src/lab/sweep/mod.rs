@@ -10,7 +10,7 @@ use crate::args::SweepArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::{one_line, Outputs};
 use coldset_lab::report::Number;
-use coldset_lab::runner::RunnerError;
+use coldset_lab::runner::{RunnerError, UNTIL_KILLED};
 use coldset_lab::sweep::{means, render_means, version, Cell, Grid, Group, Store, Tally};
 use serde_json::{json, Map, Value};
 use std::collections::BTreeSet;
@@ -39,7 +39,8 @@ pub fn run(args: &SweepArgs) -> Result<Verdict, Failure> {
     let groups = means(&cells, &rows);
     for name in &args.counters {
         let mut known = groups.iter().flat_map(|g| g.counters.keys());
-        if !known.any(|k| k == name) && !groups.is_empty() {
+        let has = |k: &String| k.strip_prefix(UNTIL_KILLED).unwrap_or(k) == name;
+        if !known.any(has) && !groups.is_empty() {
             let known = groups
                 .iter()
                 .flat_map(|g| g.counters.keys().map(String::as_str));

@@ -1,5 +1,5 @@
 use super::{cells, data, refused};
-use crate::sweep::{Grid, What};
+use crate::sweep::{means, render_means, Grid, Rows, Runner, What};
 use std::path::Path;
 
 #[test]
@@ -134,7 +134,10 @@ fn mistakes_are_named() {
         ("variants = 'v5'", &["nothing to run"]),
         ("experiments = []", &["'experiments' is an empty list"]),
         ("experiments = 'mongodb'\ntraces = 'x'", &["write two"]),
-        ("experiments = 'mongodb'\nmemory = '25%'", &[]),
+        (
+            "experiments = 'mongodb'\nmemory = '25%'",
+            &["'memory' does not go with experiments"],
+        ),
         (
             "experiments = 'mongodb'\nexperiment = 'mysql'",
             &["given twice"],
@@ -176,14 +179,111 @@ fn mistakes_are_named() {
         ("traces = 'sqlite.pageops.zst'\nswappiness = 300", &["300"]),
         ("a = ", &["line 1"]),
     ] {
-        if parts.is_empty() {
-            // A common key of the other kind is for other tables.
-            assert!(!cells(text).is_empty());
-            continue;
-        }
         let message = refused(text);
         for part in parts {
             assert!(message.contains(part), "{text}: {message}");
         }
     }
+}
+
+#[test]
+fn a_key_without_an_effect_is_refused() {
+    let traces = "traces = 'sqlite.pageops.zst'\nvariants = 'v5'\nmemory = '25%'\n";
+    for (key, value) in [
+        ("scales", "'1/128'"),
+        ("effort", "0.5"),
+        ("seeds", "3"),
+        ("params", "{ threads = 8 }"),
+    ] {
+        let message = refused(&format!("{traces}{key} = {value}"));
+        assert!(
+            message.contains(&format!("'{key}' does not go with traces")),
+            "{message}"
+        );
+    }
+    let message = refused("experiments = 'mongodb'\nmemory = '25%'");
+    assert!(
+        message.contains("'memory' does not go with experiments"),
+        "{message}"
+    );
+    // Beside a table of the other kind it has one.
+    let both = "seeds = 2\n[[grid]]\nexperiments = 'mongodb'\nvariants = 'v5'\n[[grid]]\n"
+        .to_owned()
+        + traces;
+    assert_eq!(cells(&both).len(), 3);
+}
+
+#[test]
+fn costs_of_a_trace_are_cells_of_their_own() {
+    let traces =
+        "traces = 'sqlite.pageops.zst'\nvariants = 'v5'\nmemory = '25%'\nswap = 'nvme:16MiB'\n";
+    let all = cells(&format!(
+        "{traces}costs = {{ nvme_read_lat_ns = [20_000, 800_000] }}"
+    ));
+    assert_eq!(all.len(), 2);
+    assert_ne!(all[0].key, all[1].key);
+    assert_eq!(all[1].settings()["cost nvme_read_lat_ns"], "800000");
+    let time = |cell| {
+        let row = Runner::new().run(cell).unwrap();
+        let found = row.counters.iter().find(|(name, _)| name == "time_ns");
+        assert!(row.costs.contains("nvme_read_lat_ns"), "{}", row.costs);
+        found.expect("replays take time").1
+    };
+    let [fast, slow] = [&all[0], &all[1]].map(time);
+    assert!(slow > 5.0 * fast, "{fast} {slow}");
+    let message = refused(&format!("{traces}costs = {{ nvme_read_lat_ns = -5 }}"));
+    assert!(message.contains("nvme_read_lat_ns"), "{message}");
+}
+
+#[test]
+fn equal_traces_under_two_names_are_two_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let sample = Path::new(data()).join("sqlite.pageops.zst");
+    for name in ["a.pageops.zst", "b.pageops.zst"] {
+        std::fs::copy(&sample, folder.path().join(name)).unwrap();
+    }
+    let text = "traces = ['a.pageops.zst', 'b.pageops.zst', './a.pageops.zst']\nvariants = 'fifo'\nmemory = '25%'";
+    let grid = Grid::from_toml("grid.toml", text, folder.path()).unwrap();
+    let all = grid.cells().unwrap();
+    assert_eq!(all.len(), 2);
+    assert_eq!(all[0].key, all[1].key);
+    let rows = Rows(vec![Runner::new().run(&all[0]).unwrap()]);
+    let table = render_means(&means(&all, &rows), &[], crate::report::Style::Plain);
+    assert!(
+        table.contains("a.pageops") && table.contains("b.pageops"),
+        "{table}"
+    );
+}
+
+/// As with a replay: who has no memory is a result.
+#[test]
+fn a_replay_that_is_killed_is_a_result() {
+    let text = "traces = 'sqlite.pageops.zst'\nvariants = ['v5', 'fifo']\nmemory = '1MiB'\nswap = 'nvme:4MiB'";
+    let all = cells(text);
+    let mut runner = Runner::new();
+    let rows = Rows(all.iter().map(|cell| runner.run(cell).unwrap()).collect());
+    let names: Vec<&str> = rows.0[0]
+        .counters
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    for (name, is_there) in [
+        ("killed_after", true),
+        ("until_killed.misses", true),
+        ("misses", false),
+    ] {
+        assert_eq!(names.contains(&name), is_there, "{name} in {names:?}");
+    }
+    let groups = means(&all, &rows);
+    let table = render_means(&groups, &["misses".into()], crate::report::Style::Plain);
+    assert!(
+        table.contains("killed") && table.contains("misses"),
+        "{table}"
+    );
+    let only = render_means(
+        &groups[..1],
+        &["misses".into()],
+        crate::report::Style::Plain,
+    );
+    assert!(only.contains("killed") && only.contains("misses"), "{only}");
 }
