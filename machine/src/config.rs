@@ -58,6 +58,9 @@ pub struct MachineConfig {
     pub swap: SwapConfig,
     /// Devices with files, by index.
     pub devices: Vec<DeviceKind>,
+    /// Mappings of less than a leaf table lie next to each other and share leaf tables, as in a kernel. Without, each has
+    /// its own: at a scale they may stand for large ones.
+    pub shared_tables: bool,
     /// What a read of any of them takes before its transfer, ns; none: what it takes devices of their kinds.
     pub read_lat_ns: Option<u64>,
     /// Dirty limits and flusher timing at full scale; their tick is that of the costs, their times
@@ -118,6 +121,7 @@ impl MachineConfig {
             ram: None,
             swap: SwapConfig::None,
             devices: vec![DeviceKind::Nvme],
+            shared_tables: false,
             read_lat_ns: None,
             dirty: DirtyParams::default(),
             dirty_balance: true,

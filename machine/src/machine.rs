@@ -2,6 +2,7 @@
 
 use crate::config::{MachineConfig, MachineError};
 use crate::ctx::Ctx;
+use crate::mem::mapping::TABLE;
 use crate::mem::{Backing, Fill, Mapping, MappingFlags, MappingId, Object};
 use crate::sim::{Executor, RunEnd, Sim, SimConfig};
 use crate::world::{Mm, World};
@@ -217,6 +218,7 @@ impl Machine {
             memcg,
             mappings: Vec::new(),
             gaps: Default::default(),
+            open_table: None,
             anon: 0,
             file: 0,
             swapped: 0,
@@ -257,6 +259,10 @@ impl Machine {
         let gaps = w.mms[mm.idx()].gaps.get_mut(&mapping.len());
         mapping.place = gaps.and_then(Vec::pop);
         let id = MappingId(w.mappings.len() as u32);
+        mapping.shares_table = w.shared_tables && (1..TABLE).contains(&mapping.len());
+        if mapping.shares_table && mapping.place.is_none() {
+            mapping.place = w.mms[mm.idx()].next_to_others(id, mapping.len());
+        }
         w.mappings.push(mapping);
         w.mms[mm.idx()].mappings.push(id);
         w.objects[object.idx()].mappings.push(id);

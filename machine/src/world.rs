@@ -33,6 +33,9 @@ pub struct Mm {
     pub mappings: Vec<MappingId>,
     /// Where mappings were that are gone, by their pages, the last at the end.
     pub(crate) gaps: BTreeMap<u32, Vec<MappingId>>,
+    /// The leaf table that the next small mapping begins in, if it is shared: what it is called after, and its entries
+    /// that are taken.
+    pub(crate) open_table: Option<(MappingId, u32)>,
     /// Present anonymous pages.
     pub anon: u64,
     /// Present file pages.
@@ -56,6 +59,8 @@ pub struct World {
     pub(crate) pages: (u64, u64),
     pub(crate) mappings: Vec<Mapping>,
     pub(crate) mms: Vec<Mm>,
+    /// Small mappings share leaf tables ([`MachineConfig::shared_tables`](crate::MachineConfig::shared_tables)).
+    pub(crate) shared_tables: bool,
     pub(crate) devices: Vec<Device>,
     pub(crate) swap: Option<Swap>,
     /// Write contexts and dirty limits.
@@ -200,6 +205,7 @@ impl World {
             pages: (0, u64::MAX),
             mappings: Vec::new(),
             mms: Vec::new(),
+            shared_tables: cfg.shared_tables,
             device_end: vec![0; devices.len()],
             device_caches: vec![None; devices.len()],
             buffers: Buffers::PASSING,

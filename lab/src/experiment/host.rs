@@ -54,6 +54,8 @@ pub struct Host {
     pub swap: SwapConfig,
     /// Devices with files, by index.
     pub devices: Vec<DeviceKind>,
+    /// Small mappings share leaf tables, as in a kernel.
+    pub shared_tables: bool,
     /// What a read of them takes, ns; none: what it takes devices of their kinds.
     pub read_lat_ns: Option<u64>,
     /// vm.swappiness.
@@ -99,6 +101,7 @@ impl Default for Host {
             ram: None,
             swap: SwapConfig::None,
             devices: vec![DeviceKind::Nvme],
+            shared_tables: false,
             read_lat_ns: None,
             swappiness: 60,
             page_cluster: 3,

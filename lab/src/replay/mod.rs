@@ -176,6 +176,7 @@ impl ReplayOptions {
             swappiness: on.swappiness,
             read_ahead: on.read_ahead,
             devices: vec![on.device.kind],
+            shared_tables: true,
             read_lat_ns: on.clock.as_ref().and_then(Clock::read_ns),
             file_system: on.file_system,
             large_folios: on.large_folios,

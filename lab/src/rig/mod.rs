@@ -203,6 +203,7 @@ fn config(input: &RunInput, host: Host) -> MachineConfig {
     cfg.ram = host.ram;
     cfg.swap = host.swap;
     cfg.devices = host.devices;
+    cfg.shared_tables = host.shared_tables;
     cfg.read_lat_ns = host.read_lat_ns;
     cfg.file_system = host.file_system;
     cfg.large_folios = host.large_folios;

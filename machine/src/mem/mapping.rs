@@ -55,8 +55,13 @@ pub struct Mapping {
     pub present: u32,
     /// False once unmapped.
     pub alive: bool,
-    /// The first mapping of the address space that had these addresses; none: this one.
+    /// The first mapping of the address space that had these addresses, or that of its leaf table, if it shares one; none:
+    /// this one.
     pub(crate) place: Option<MappingId>,
+    /// Shares its leaf table with others of the address space.
+    pub(crate) shares_table: bool,
+    /// Of mappings that share the leaf table that is called after this one, those with entries in it.
+    pub(crate) in_table: u32,
     /// Read-ahead of pages that are in swap.
     pub ahead: SwapReadahead,
     /// Read-ahead of a file.
@@ -121,6 +126,8 @@ impl Mapping {
             present: 0,
             alive: true,
             place: None,
+            shares_table: false,
+            in_table: 0,
             ahead: SwapReadahead::default(),
             faults: FaultWindow::NEW,
         }

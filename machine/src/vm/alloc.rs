@@ -370,8 +370,12 @@ impl World {
     /// The leaf tables of a mapping go with it.
     pub(crate) fn free_tables(&mut self, ctx: &Ctx, mapping: MappingId) {
         let m = &mut self.mappings[mapping.0 as usize];
-        let n = m.drop_tables();
-        let mm = &mut self.mms[m.mm.idx()];
+        let mm = m.mm;
+        let mut n = m.drop_tables();
+        if n > 0 && !self.leaves_table(mapping) {
+            n = 0;
+        }
+        let mm = &mut self.mms[mm.idx()];
         mm.tables -= n;
         let memcg = mm.memcg;
         if n > 0 {

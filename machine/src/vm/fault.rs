@@ -67,7 +67,9 @@ impl World {
         bits: Pte,
     ) -> u64 {
         let m = &mut self.mappings[mapping.0 as usize];
-        let new_table = m.set(entry, bits | Pte::YOUNG);
+        let first = m.set(entry, bits | Pte::YOUNG);
+        let new_table = first && self.enters_table(mapping);
+        let m = &self.mappings[mapping.0 as usize];
         let exec = m.flags.contains(crate::mem::MappingFlags::EXEC);
         let anon = self.objects[m.object.idx()].is_anon();
         let mm = &mut self.mms[m.mm.idx()];

@@ -13,6 +13,7 @@ pub(crate) mod offline;
 pub(crate) mod pcp;
 pub mod reclaim;
 pub mod rmap;
+mod shared_tables;
 pub mod swap;
 pub(crate) mod swap_area;
 mod swap_in;

@@ -24,11 +24,13 @@ impl World {
         }
         let huge = self.huge_place(mapping, entry);
         let m = &mut self.mappings[mapping.0 as usize];
-        let new = match huge {
+        let mm = m.mm;
+        let first = match huge {
             Some(table) => m.set_huge(table, Pte::YOUNG),
             None => m.set(entry, Pte::YOUNG),
         };
-        self.mms[m.mm.idx()].tables += u64::from(new);
+        let new = first && self.enters_table(mapping);
+        self.mms[mm.idx()].tables += u64::from(new);
         Some(new.into())
     }
 
