@@ -242,7 +242,6 @@ impl Misses {
                 return Err(e);
             }
         };
-        meanwhile();
         unmap_ahead(area, pages.clone(), cause);
         meanwhile();
         self.tell_engine(area, first, n, cause, loaded);
