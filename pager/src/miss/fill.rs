@@ -29,8 +29,6 @@ pub(super) const MOST_FILLED: usize = 128;
 const MOST_AHEAD: usize = 512;
 /// Of a small budget, the share that one stream may fill ahead.
 const SHARE: u64 = 8;
-/// Who has come through so many pages in order goes on.
-const IN_ORDER: usize = 32;
 /// Fills at a time for which there is always memory.
 const BOUNCES: usize = 2;
 
@@ -39,10 +37,8 @@ const BOUNCES: usize = 2;
 pub(super) enum Cause {
     /// A thread waits for the first of them, to read it or to store to it.
     Miss { write: bool },
-    /// Nobody waits: the program says that they will be used.
+    /// Nobody waits: they are expected to be used.
     Expected,
-    /// Nobody waits: a thread has come through all pages before them.
-    Coming,
 }
 
 impl Cause {
@@ -51,7 +47,7 @@ impl Cause {
     }
 
     fn is_miss(self) -> bool {
-        matches!(self, Self::Miss { .. })
+        self != Self::Expected
     }
 }
 
@@ -183,7 +179,7 @@ impl Misses {
 
     /// Fills pages that the caller owns, if there is room. False: they have been given back.
     pub(super) fn fill_or_leave(&self, area: &Area, first: usize, n: usize) -> bool {
-        match self.fill_owned(area, first, n, Cause::Coming) {
+        match self.fill_owned(area, first, n, Cause::Expected) {
             Ok(filled) if filled > 0 => {
                 self.res.counts.filled.fetch_add(n as u64, Relaxed);
                 true
@@ -412,13 +408,8 @@ impl Misses {
 }
 
 /// Pages that nobody has asked for leave the page table, as the kernel leaves what it reads ahead out of it: a page that
-/// is mapped counts as used at the next look. Those before a thread that goes on in order stay: it uses nearly all of
-/// them, and a fault for each took a fifth more CPU time for files, and a third for anonymous memory.
+/// is mapped counts as used at the next look.
 fn unmap_ahead(area: &Area, pages: Range<usize>, cause: Cause) {
-    // A miss fills twice as many pages as the last in order, so about as many have been used.
-    if cause == Cause::Coming || cause.is_miss() && pages.len() >= IN_ORDER {
-        return;
-    }
     let ahead = pages.start + usize::from(cause.is_miss())..pages.end;
     if !ahead.is_empty() && !area.is_explicit() {
         area.memory().zap(ahead.start * PAGE, ahead.len() * PAGE);
