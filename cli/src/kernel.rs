@@ -1,6 +1,6 @@
 //! `coldset kernel`: traces on kernels in virtual machines.
 
-use crate::args::{play_args, DirtyLimitsArg, GuestArgs, KernelPlayArgs, OnOff};
+use crate::args::{play_args, DirtyLimitsArg, GuestArgs, KernelPlayArgs, LimitArg, OnOff};
 use crate::compared::Compared;
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
@@ -37,6 +37,8 @@ pub const HERE: &str = "here";
 const TRACE: &str = "/trace.pageops";
 /// Most pages mapped around a fault.
 const FAULT_AROUND_MAX: u64 = 512;
+/// Leaves nothing to the zone of the first 16 MiB, so that all memory is in one zone, as in the lab.
+const ONE_ZONE: &str = " memmap=15M$1M";
 /// MiB that a guest needs beside what the trace may use.
 const GUEST_MIB: u64 = 768;
 
@@ -112,6 +114,9 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
         format!("--exact-access={}", args.exact_access),
         args.runs.argument(),
     ];
+    if args.limit == LimitArg::Machine {
+        arguments.push("--limit=machine".into());
+    }
     arguments.extend(args.points.number.map(|n| format!("--points={n}")));
     arguments.extend(args.tasks.arguments());
     let job = Job {
@@ -178,6 +183,10 @@ fn append(args: &GuestArgs) -> String {
     if args.dirty_limits == DirtyLimitsArg::Host {
         words.push_str(" cgroup_disable=io");
     }
+    if args.limit == LimitArg::Machine {
+        words.push_str(ONE_ZONE);
+        words.push_str(" sysctl.vm.percpu_pagelist_high_fraction=100000");
+    }
     if args.monitor == OnOff::Off {
         words.push_str(" damon_stat.enabled=0");
     }
@@ -213,6 +222,9 @@ pub fn setting(args: &GuestArgs, trace: &Trace) -> Result<Setting, Failure> {
         .with_file_system(args.file_system.into())
         .with_cpus(args.cpus.into());
     let mut setting = setting.with_tasks(&args.tasks)?;
+    if args.limit == LimitArg::Machine {
+        setting = setting.limited_by_machine();
+    }
     if args.monitor == OnOff::On {
         setting.leave_out(MONITOR);
     }
@@ -382,9 +394,12 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
         scans: args.scans.scans,
     };
     let setting = match measured.as_slice() {
-        [one] => setting.at_times_of(&one.played, args.guest.runs),
-        // Each kernel has its own times, and a prediction is beside all of them.
-        _ => setting,
+        [one] => setting
+            .on_machine_of(&one.played)
+            .at_times_of(&one.played, args.guest.runs),
+        // Each kernel has its own times, and a prediction is beside all of them. The machine is much the same.
+        [first, ..] => setting.on_machine_of(&first.played),
+        [] => setting,
     };
     let beside = beside(&trace, &args.variants, setting, columns.collect(), look)?;
     let table = &beside.table;

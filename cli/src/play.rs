@@ -1,6 +1,6 @@
 //! `coldset play`: a trace on the kernel that runs here.
 
-use crate::args::{PlayArgs, PlayWorkerArgs};
+use crate::args::{LimitArg, PlayArgs, PlayWorkerArgs};
 use crate::compared::Compared;
 use crate::error::{Failure, Verdict};
 use crate::lab::{load_trace, style};
@@ -19,6 +19,7 @@ use coldset_play::cgroup::Limits;
 use coldset_play::disturbed::Disturbance;
 use coldset_play::lists::{Generation, Lists};
 use coldset_play::worker::{self, Orders, Timed};
+use coldset_play::zones::Zone;
 use coldset_play::{Plan, PlayError, Played, Stage};
 use indexmap::IndexMap;
 use serde_json::{json, Value};
@@ -36,6 +37,21 @@ fn points(args: &PlayArgs) -> u32 {
     args.points.number.unwrap_or(POINTS)
 }
 
+/// What `--memory` limits.
+fn of_memory(limit: LimitArg, pages: u64) -> Limits {
+    let bytes = Some(pages * PAGE);
+    match limit {
+        LimitArg::Cgroup => Limits {
+            max: bytes,
+            ..Limits::default()
+        },
+        LimitArg::Machine => Limits {
+            free: bytes,
+            ..Limits::default()
+        },
+    }
+}
+
 fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
     let bytes = |name: &'static str, text: &Option<String>| -> Result<Option<u64>, Failure> {
         let size = text.as_deref().map(|t| Size::parse(name, t)).transpose()?;
@@ -51,10 +67,10 @@ fn plan(args: &PlayArgs, trace: &Trace, memory: Size) -> Result<Plan, Failure> {
     Ok(Plan {
         dir: args.dir.clone(),
         limits: Limits {
-            max: Some(limit * PAGE),
             high: bytes("high", &args.high)?,
             low: low.whole.map(|s| s.pages_of(trace.unique_pages) * PAGE),
             swap_max: bytes("swap-max", &args.swap_max)?,
+            ..of_memory(args.limit, limit)
         },
         cgroup: args.cgroup.clone(),
         exact_access: args.exact_access,
@@ -195,6 +211,13 @@ fn lists(l: &Lists) -> Value {
     json!({"memcg": l.memcg, "node": l.node, "generations": generations})
 }
 
+fn zone(z: &Zone) -> Value {
+    json!({
+        "node": z.node, "name": z.name, "managed": z.managed, "free": z.free, "kept": z.kept,
+        "min": z.min, "low": z.low, "high": z.high,
+    })
+}
+
 fn disturbance(d: &Disturbance) -> Value {
     json!({"name": d.name, "count": d.count, "text": d.to_string()})
 }
@@ -208,6 +231,7 @@ fn played_json(runs: &[Played]) -> Value {
             "time_ms": p.time.as_millis() as u64,
             "counters": counters,
         });
+        point["zones"] = p.zones.iter().map(zone).collect();
         if let Some(phase) = p.phase {
             point["phase"] = phase.into();
         }
@@ -230,6 +254,7 @@ fn played_json(runs: &[Played]) -> Value {
             "latencies": latencies.collect::<serde_json::Map<_, _>>(),
             "limit_pages": r.limit.map(|bytes| bytes / PAGE),
             "own_bytes": r.own_bytes,
+            "zones": r.zones.iter().map(zone).collect::<Vec<_>>(),
             "tasks": tasks::json_of(r),
             "killed_after": r.killed.as_ref().map(|k| k.after),
             "killed_task": r.killed.as_ref().and_then(|k| k.task),
@@ -265,7 +290,20 @@ struct Measured {
     runs: Vec<Played>,
 }
 
+/// All memory of the machine but little is locked, so the machine has to be a guest of ours, whose first process this is.
+fn check_limit(args: &PlayArgs) -> Result<(), Failure> {
+    match args.limit {
+        LimitArg::Machine if std::process::id() != 1 => Err(Failure::Usage(
+            "--limit machine: everything on this machine would run short of memory; coldset kernel play has a machine of \
+             its own"
+                .into(),
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
+    check_limit(args)?;
     let memory = Size::parse("memory", &args.memory)?;
     let (trace, _) = load_trace(&args.trace, &args.reading, args.tasks.reading())?;
     let plan = plan(args, &trace, memory)?;
@@ -275,8 +313,10 @@ fn measure(args: &PlayArgs) -> Result<Measured, Failure> {
     let bar = Progress::new(all, "points");
     let mut runs = Vec::new();
     for pages in args.runs.limits(memory.pages_of(trace.unique_pages)) {
+        let Limits { max, free, .. } = of_memory(args.limit, pages);
         let limits = Limits {
-            max: Some(pages * PAGE),
+            max,
+            free,
             ..plan.limits
         };
         runs.push(stage.play(limits, || bar.step(), || !stop())?);
@@ -353,7 +393,8 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
         scans: args.scans.scans,
     };
     let played = played_json(&m.runs);
-    let setting = setting(args, &m)?.at_times_of(&played, args.runs);
+    let setting = setting(args, &m)?.on_machine_of(&played);
+    let setting = setting.at_times_of(&played, args.runs);
     let beside = beside(&m.trace, &args.variants, setting, measured, look)?;
     let (label, _) = column(&m.runs);
     let machines = [(label.as_str(), &played)];

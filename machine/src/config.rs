@@ -41,6 +41,32 @@ pub enum Thp {
     Always,
 }
 
+/// Free pages of RAM at which the kernel does something (`docs/rules/zones.md#watermarks`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Marks {
+    /// Requests reclaim for themselves.
+    pub min: u64,
+    /// kswapd is woken.
+    pub low: u64,
+    /// kswapd stops.
+    pub high: u64,
+}
+
+impl Marks {
+    /// They are in order, and of less than this much memory.
+    pub(crate) fn check(self, managed: u64) -> Result<(), MachineError> {
+        let Self { min, low, high } = self;
+        match 0 < min && min < low && low < high && high < managed {
+            true => Ok(()),
+            false => Err(MachineError::Range {
+                what: "watermarks",
+                value: format!("{min},{low},{high}"),
+                range: "three numbers of pages, each greater than the one before, and less memory than there is",
+            }),
+        }
+    }
+}
+
 /// What a machine is made of.
 #[derive(Clone, Debug)]
 pub struct MachineConfig {
@@ -54,6 +80,11 @@ pub struct MachineConfig {
     pub params: Params,
     /// RAM in pages that user memory can take; none = limited by memcgs only.
     pub ram: Option<u64>,
+    /// Marks of all of it; none: they follow from its size.
+    pub marks: Option<Marks>,
+    /// Free pages that CPUs keep on lists of their own are none that the marks count. Off at a scale, where they would be
+    /// too many.
+    pub cpu_lists: bool,
     /// Where anonymous memory can go.
     pub swap: SwapConfig,
     /// Devices with files, by index.
@@ -119,6 +150,8 @@ impl MachineConfig {
             switches,
             params: Params::default(),
             ram: None,
+            marks: None,
+            cpu_lists: false,
             swap: SwapConfig::None,
             devices: vec![DeviceKind::Nvme],
             shared_tables: false,

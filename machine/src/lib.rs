@@ -34,7 +34,7 @@ mod tlb;
 pub mod vm;
 pub mod world;
 
-pub use config::{MachineConfig, MachineError, OpError, SwapConfig, Thp};
+pub use config::{MachineConfig, MachineError, Marks, OpError, SwapConfig, Thp};
 pub use ctx::{Ctx, InlineClock};
 pub use io::file_system::FileSystem;
 pub use io::read::OpenFile;

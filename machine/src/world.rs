@@ -13,12 +13,14 @@ use crate::record::Recorder;
 use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};
 use crate::tlb::Tlb;
 use crate::vm::context_switches::ContextSwitches;
-use crate::vm::pcp::PageLists;
+use crate::vm::pcp::{PageLists, HIGH_BATCHES};
 use crate::vm::swap_area::Swap;
 use coldset_engine::node::ThrottleReason;
 use coldset_engine::policies::desk::Desk;
 use coldset_engine::writeback::{DirtyParams, Writeback};
-use coldset_engine::zone::{set_watermarks, WatermarkConfig, WatermarkError, Zone, ZoneClass};
+use coldset_engine::zone::{
+    set_watermarks, CpuLists, WatermarkConfig, WatermarkError, Zone, ZoneClass,
+};
 use coldset_engine::{Engine, Flags, FolioId, MemcgId, MmId, NewFolio, NodeId, ObjectId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -176,6 +178,14 @@ impl World {
             })?;
             for z in &mut zones {
                 z.free = z.managed;
+                if cfg.cpu_lists {
+                    let batch = cfg.params.pcp_batch_pages;
+                    z.lists = CpuLists::new(batch, HIGH_BATCHES * batch * u64::from(cfg.cpus));
+                }
+                if let Some(marks) = cfg.marks {
+                    marks.check(z.managed)?;
+                    (z.min, z.low, z.high) = (marks.min, marks.low, marks.high);
+                }
             }
             engine.zones.set(zones);
         }

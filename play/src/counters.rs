@@ -20,13 +20,23 @@ pub struct Counters {
     pub machine: BTreeMap<String, u64>,
     /// Bytes that the worker has had read from devices, swap included, if the kernel tells.
     pub worker_read: Option<u64>,
-    /// Bytes in use in the group.
+    /// Bytes charged to the group: CPUs charge ahead of use.
     pub usage: u64,
+    /// Bytes of it that are memory, where the kernel tells (version 2).
+    pub used: Option<u64>,
     watch: Watch,
 }
 
 /// Events of `memory.stat` and `vmstat` that are kept: these beginnings.
-const EVENTS: [&str; 5] = ["workingset_", "pg", "pswp", "zswp", "thp_"];
+const EVENTS: [&str; 7] = [
+    "workingset_",
+    "pg",
+    "pswp",
+    "zswp",
+    "thp_",
+    "pageoutrun",
+    "kswapd_",
+];
 /// But these: a gauge, and what allocation and migration count for the whole machine.
 const OTHERS: [&str; 7] = [
     "workingset_nodes",
@@ -166,11 +176,15 @@ impl Counters {
         let other = |(name, _): &(&str, u64)| {
             is_event(name) && !group.contains_key(*name) && !uncounted(name)
         };
+        let kinds = ["anon", "file", "kernel"];
+        let of_kind = |(name, n): (&str, u64)| kinds.contains(&name).then_some(n);
+        let used = lines(stat).filter_map(of_kind).reduce(|a, b| a + b);
         let machine = lines(vmstat).filter(other);
         let machine = machine.map(|(name, n)| (name.to_owned(), n)).collect();
         Self {
             group,
             machine,
+            used: used.filter(|_| version == Version::V2),
             ..Self::default()
         }
     }
@@ -209,6 +223,7 @@ impl Counters {
             all.insert("disk_read_pages".into(), read.saturating_sub(swapped));
         }
         all.insert("current_pages".into(), self.usage / 4096);
+        all.extend(self.used.map(|bytes| ("used_pages".into(), bytes / 4096)));
         (all, marked)
     }
 }
@@ -279,6 +294,7 @@ mod tests {
         assert_eq!(all["disk_read_pages"], 6);
         assert_eq!(all["current_pages"], 2);
         assert!(!all.contains_key("anon"));
+        assert_eq!(all["used_pages"], 1);
         assert_eq!(marked, ["pgpgin", "pgrefill", "pgscan_kswapd"]);
     }
 }

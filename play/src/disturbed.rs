@@ -17,6 +17,13 @@ pub struct Disturbance {
     pub count: u64,
 }
 
+impl Disturbance {
+    /// The machine, rather than the group, was short of memory.
+    pub(crate) fn is_shortage(&self) -> bool {
+        ["pgscan_kswapd", "allocstall"].contains(&self.name)
+    }
+}
+
 impl fmt::Display for Disturbance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = grouped(self.count);

@@ -19,10 +19,12 @@
 //! | [`disturbed`] | what other programs did to the run |
 //! | [`counters`], `snapshot` | what the kernel counted, by the lab's names; of the run and of each task |
 //! | [`machine`] | what is under the run: kernel, policy, huge pages, swap, device |
+//! | [`zones`], `balloon` | free memory of the machine, and how it is made little |
 //! | `grouped` | numbers as people read them |
 //! | [`leftovers`] | what killed runs have left |
 //! | `sys` | loads and stores in mapped memory |
 
+mod balloon;
 pub mod cgroup;
 mod conduct;
 pub mod counters;
@@ -42,6 +44,7 @@ mod scans;
 mod snapshot;
 mod sys;
 pub mod worker;
+pub mod zones;
 
 pub use error::PlayError;
 pub use plan::{check_tasks, Plan, Tasks};

@@ -1,5 +1,6 @@
 //! One run of a trace.
 
+use crate::balloon::Balloon;
 use crate::cgroup::{Limits, Tree};
 use crate::conduct::{conduct, Stop};
 use crate::crew::Crew;
@@ -12,6 +13,7 @@ use crate::plan::{Cast, Plan};
 use crate::scans::Scans;
 use crate::snapshot::Snapshot;
 use crate::worker::{Answer, Line, Orders, Seats};
+use crate::zones::{self, Zone};
 use crate::PlayError;
 use coldset_traces::{Record, StepKind, Trace};
 use rustix::process::Signal;
@@ -33,6 +35,8 @@ pub struct Point {
     pub counters: BTreeMap<String, u64>,
     /// Generations; none: the kernel shows none.
     pub lists: Option<Vec<Lists>>,
+    /// Zones of the machine.
+    pub zones: Vec<Zone>,
     /// What the kernel has scanned for the workers since the point before, if the plan wants to know.
     pub scans: Vec<String>,
 }
@@ -81,6 +85,8 @@ pub struct Played {
     pub limit: Option<u64>,
     /// Bytes that the workers had in the group before the first access.
     pub own_bytes: u64,
+    /// Zones of the machine before the first access.
+    pub zones: Vec<Zone>,
     /// It was cut short.
     pub killed: Option<Killed>,
     /// What other programs did to it.
@@ -146,6 +152,7 @@ impl<P: FnMut()> Watch<'_, P> {
             time,
             counters: self.now.since(&self.before).0,
             lists: lists::read(self.tree.whole()),
+            zones: zones::read(),
             scans,
         });
     }
@@ -209,6 +216,8 @@ impl<'a> Stage<'a> {
         crew.enter(&tree)?;
         let pids = crew.pids();
         let scans = self.plan.scans.then(|| Scans::begin(&pids)).transpose()?;
+        let balloon = limits.free.map(Balloon::leaving).transpose()?;
+        let zones = zones::read();
         let before = Snapshot::read(&tree, &pids, &self.plan.dir);
         let points = self.plan.points.max(1);
         let watch = Mutex::new(Watch {
@@ -245,10 +254,14 @@ impl<'a> Stage<'a> {
         if let Some(error) = watch.failed.take() {
             return Err(error);
         }
+        drop(balloon);
         let (mut counters, machine_wide) = watch.now.since(&before);
         counters.extend(watch.now.of_tasks(&before, &self.cast));
         let time = watch.points.last().map_or(Duration::ZERO, |p| p.time);
         counters.insert("time_ms".into(), time.as_millis() as u64);
+        let mut disturbed = watch.now.disturbed_since(&before);
+        // That may be what was wanted.
+        disturbed.retain(|d| limits.free.is_none() || !d.is_shortage());
         Ok(Played {
             machine,
             counters,
@@ -259,8 +272,9 @@ impl<'a> Stage<'a> {
             time,
             limit: tree.whole().max(),
             own_bytes: before.whole.usage,
+            zones,
             killed,
-            disturbed: watch.now.disturbed_since(&before),
+            disturbed,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::forms::{CsvArgs, FormArgs, PointsArgs, ReportArgs, ScansArgs};
 use super::runs::RunsArgs;
-use super::{DirtyLimitsArg, FileSystemArg, OnOff, TaskArgs, TraceArgs};
+use super::{DirtyLimitsArg, FileSystemArg, LimitArg, OnOff, TaskArgs, TraceArgs};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -38,6 +38,10 @@ pub struct GuestArgs {
     /// Limit of the cgroup: a size, or a share of the different pages of the trace
     #[arg(long, value_name = "SIZE")]
     pub memory: String,
+    /// What --memory is a limit of: the cgroup's memory, or the machine's, of which so much is free before the first access.
+    /// Then kswapd reclaims, and there is no other limit
+    #[arg(long, value_enum, default_value = "cgroup")]
+    pub limit: LimitArg,
     /// Tasks.
     #[command(flatten)]
     pub tasks: TaskArgs,

@@ -28,8 +28,8 @@ pub use sweep::{SweepArgs, SweepWorkerArgs};
 pub use tasks::{TaskArgs, TasksArg};
 pub use top::TopArgs;
 pub use traces::{
-    AccessArg, BoundsArg, ConvertArgs, DirtyLimitsArg, FileSystemArg, InspectArgs, MrcArgs, OnOff,
-    PaceArg, ReplayArgs, ThpArg, TraceArgs,
+    AccessArg, BoundsArg, ConvertArgs, DirtyLimitsArg, FileSystemArg, InspectArgs, LimitArg,
+    MrcArgs, OnOff, PaceArg, ReplayArgs, ThpArg, TraceArgs,
 };
 
 pub use advise::AdviseArgs;

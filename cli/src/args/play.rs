@@ -2,7 +2,7 @@
 
 use super::forms::{CsvArgs, FormArgs, PointsArgs, ReportArgs, ScansArgs};
 use super::runs::RunsArgs;
-use super::{TaskArgs, TraceArgs};
+use super::{LimitArg, TaskArgs, TraceArgs};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -39,6 +39,9 @@ pub struct PlayArgs {
     /// Limit of the cgroup: a size, or a share of the different pages of the trace
     #[arg(long, value_name = "SIZE")]
     pub memory: String,
+    /// What --memory is a limit of: the cgroup's memory, or, in guests of `kernel play`, the machine's free memory
+    #[arg(long, value_enum, default_value = "cgroup", hide = true)]
+    pub limit: LimitArg,
     /// memory.high (cgroup v2)
     #[arg(long, value_name = "SIZE")]
     pub high: Option<String>,

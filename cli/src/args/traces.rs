@@ -42,6 +42,15 @@ pub enum DirtyLimitsArg {
     Host,
 }
 
+/// What the limit of a replay is one of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LimitArg {
+    /// What the cgroup may use.
+    Cgroup,
+    /// What is free in the machine.
+    Machine,
+}
+
 /// Whose write context inodes belong to at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum InodesArg {
@@ -196,6 +205,14 @@ pub struct ReplayArgs {
         allow_hyphen_values = true
     )]
     pub memory: Vec<String>,
+    /// What the limits are limits of: the cgroup's memory (memory.max), or the machine's, of which so much is free when the
+    /// replay begins. Then kswapd reclaims, and there is no other limit
+    #[arg(long, value_enum, default_value = "cgroup")]
+    pub limit: LimitArg,
+    /// With --limit machine: its watermarks, pages, as in /proc/zoneinfo [default: as a machine has them that has no other
+    /// memory]
+    #[arg(long, value_name = "MIN,LOW,HIGH")]
+    pub watermarks: Option<String>,
     /// Index nodes and page tables count against the limit [default: on; off for journals]
     #[arg(long, value_enum)]
     pub kernel_memory: Option<OnOff>,

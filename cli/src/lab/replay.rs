@@ -6,8 +6,8 @@ use super::reading::TraceReading;
 use super::style;
 use super::trace::{load_journal, load_within, page_ids, ReadAs};
 use crate::args::{
-    AccessArg, BoundsArg, DirtyLimitsArg, FileSystemArg, OnOff, PaceArg, ReplayArgs, ThpArg,
-    TraceArgs,
+    AccessArg, BoundsArg, DirtyLimitsArg, FileSystemArg, LimitArg, OnOff, PaceArg, ReplayArgs,
+    ThpArg, TraceArgs,
 };
 use crate::error::{Failure, Verdict};
 use crate::output::{command_line, file_name, json_with, Outputs};
@@ -15,7 +15,7 @@ use crate::tasks::protect;
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::pages;
 use coldset_lab::replay::{
-    Clock, FileExtents, ReplaySettings, EXTENTS_IN_INODE, LARGE_FOLIO_ORDER,
+    Clock, FileExtents, Limit, ReplaySettings, EXTENTS_IN_INODE, LARGE_FOLIO_ORDER,
 };
 use coldset_lab::report::human;
 use coldset_lab::runner::{
@@ -24,7 +24,7 @@ use coldset_lab::runner::{
     Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::{About, OpKind, Playable};
-use coldset_machine::{ReadAhead, Thp};
+use coldset_machine::{Marks, ReadAhead, Thp};
 use serde_json::{json, Value};
 use std::path::Path;
 
@@ -42,6 +42,46 @@ fn fold_every(text: &str) -> Result<Size, RunnerError> {
             "1page or more, or a share of the limit",
         )),
         size => Ok(size),
+    }
+}
+
+/// What the limits are limits of.
+fn limit(args: &ReplayArgs) -> Result<Limit, Failure> {
+    check_limit(args)?;
+    let marks = args.watermarks.as_deref().map(marks).transpose()?;
+    match (args.limit, marks) {
+        (LimitArg::Machine, marks) => Ok(Limit::Machine { marks }),
+        (LimitArg::Cgroup, None) => Ok(Limit::Cgroup),
+        (LimitArg::Cgroup, Some(_)) => Err(Failure::Usage(
+            "--watermarks: a cgroup has none; add --limit machine, or leave it out".into(),
+        )),
+    }
+}
+
+/// `MIN,LOW,HIGH`.
+fn marks(text: &str) -> Result<Marks, RunnerError> {
+    let pages: Option<Vec<u64>> = text.split(',').map(|n| n.trim().parse().ok()).collect();
+    match pages.as_deref() {
+        Some(&[min, low, high]) => Ok(Marks { min, low, high }),
+        _ => Err(RunnerError::value(
+            "watermarks",
+            text,
+            "three numbers of pages: MIN,LOW,HIGH",
+        )),
+    }
+}
+
+/// Tasks of a machine that runs short of memory take its time.
+fn check_limit(args: &ReplayArgs) -> Result<(), Failure> {
+    let other = [
+        ("--own-pages", args.own_pages > 0),
+        ("--stream", args.stream),
+    ];
+    match other.iter().find(|(_, given)| *given) {
+        Some((option, _)) if args.limit == LimitArg::Machine => Err(Failure::Usage(format!(
+            "{option}: not with --limit machine, whose tasks take the time of the simulated machine; leave one out"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -73,6 +113,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, Failure> {
     };
     Ok(ReplayPlan {
         settings: ReplaySettings {
+            limit: limit(args)?,
             kernel_memory: args.kernel_memory != Some(OnOff::Off),
             own_pages: args.own_pages,
             swappiness: args.swappiness,
@@ -244,8 +285,12 @@ fn heading(trace: &About, args: &ReplayArgs, plan: &ReplayPlan) -> String {
         ThpArg::Always => ", huge pages",
         ThpArg::Never => "",
     };
+    let limit = match plan.settings.limit {
+        Limit::Cgroup => "",
+        Limit::Machine { .. } => ", limited by the machine's free memory",
+    };
     format!(
-        "{} accesses, {} different, {} writes, {} task{}{system}{read_ahead}{large}{extents}{huge}",
+        "{} accesses, {} different, {} writes, {} task{}{system}{read_ahead}{large}{extents}{huge}{limit}",
         human(trace.accesses as f64),
         show_pages(trace.unique_pages),
         human(trace.writes as f64),
@@ -365,7 +410,8 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
                     args.trace.display()
                 )));
             }
-            let hold = match (args.stream, args.order.is_at_once()) {
+            let held = args.order.is_at_once() || args.limit == LimitArg::Machine;
+            let hold = match (args.stream, held) {
                 (true, _) => 0,
                 (false, true) => usize::MAX,
                 (false, false) => HOLD,

@@ -2,14 +2,15 @@
 
 use super::near::limits_near;
 use super::setting::Setting;
-use super::PAGE;
+use super::{Room, PAGE};
 use crate::error::Failure;
+use coldset_lab::replay::Limit;
 use coldset_lab::report::{human, CounterSummary, ReplayResult};
 use coldset_lab::runner::{
     killed_after, show_pages, Low, ReplayPlan, ReplayTable, Size, SwapSpec, Variant,
 };
 use coldset_lab::traces::Trace;
-use coldset_machine::{FileSystem, OpError};
+use coldset_machine::{FileSystem, Marks, OpError};
 use indexmap::IndexMap;
 use serde_json::{json, Value};
 use std::fmt::Write as _;
@@ -132,11 +133,19 @@ impl Beside {
         };
         let around = u64::from(s.fault_around) * PAGE / 1024;
         let assumed = if s.assumed { " (assumed)" } else { "" };
-        let mut with = vec![
+        let mut with = Vec::new();
+        if let Some(Room { pages, marks }) = s.room() {
+            let Marks { min, low, high } = marks;
+            with.push(format!(
+                "{} pages of the machine, as the run had on average, watermarks {min}, {low} and {high}",
+                human(pages as f64)
+            ));
+        }
+        with.extend([
             swap,
             format!("swappiness {}", s.swappiness),
             format!("{around} KiB mapped round a fault{assumed}"),
-        ];
+        ]);
         if s.file_system != FileSystem::default() {
             with.push(s.file_system.to_string());
         }
@@ -194,6 +203,11 @@ impl Beside {
             SwapSpec::Disk(size, _) => ("disk", size.pages_of(0)),
         };
         json!({
+            "limit": match s.limit {
+                Limit::Cgroup => "cgroup",
+                Limit::Machine { .. } => "machine",
+            },
+            "room": s.room().map(Room::json),
             "swap": kind,
             "swap_pages": pages,
             "swappiness": s.swappiness,

@@ -2,12 +2,14 @@
 
 mod beside;
 mod near;
+mod room;
 mod setting;
 #[cfg(test)]
 mod tests;
 
 pub use beside::{beside, nearby, Beside, Look};
 pub use near::limits_near;
+pub use room::Room;
 pub use setting::Setting;
 
 /// Bytes of a page.

@@ -1,11 +1,11 @@
 //! The settings of a run that was measured, as far as the lab has them.
 
 use super::beside::LIMITS;
-use super::PAGE;
+use super::{Room, PAGE};
 use crate::args::{RunsArgs, TaskArgs};
 use crate::error::Failure;
 use coldset_lab::experiment::DirtySettings;
-use coldset_lab::replay::{Clock, FileDevice, Inodes, ReplaySettings, READ_AHEAD_KB};
+use coldset_lab::replay::{Clock, FileDevice, Inodes, Limit, ReplaySettings, READ_AHEAD_KB};
 use coldset_lab::report::ReplayResult;
 use coldset_lab::runner::{
     replay_all, Low, Memory, Progress, ReplayPlan, ReplayTable, Size, SwapSpec, Variant,
@@ -33,6 +33,8 @@ const SLOW_NS: u64 = 1_000_000;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setting {
     pub(super) memory: Size,
+    /// What that is a limit of.
+    pub(super) limit: Limit,
     pub(super) swap: SwapSpec,
     pub(super) swappiness: u16,
     /// Pages.
@@ -68,6 +70,7 @@ impl Setting {
     fn usual(memory: Size) -> Self {
         Self {
             memory,
+            limit: Limit::Cgroup,
             swap: SwapSpec::None,
             swappiness: 60,
             fault_around: pages_around(FAULT_AROUND_USUAL),
@@ -181,6 +184,44 @@ impl Setting {
         Ok(self)
     }
 
+    /// Limited by the machine's free memory, as in guests of `--limit machine`.
+    #[must_use]
+    pub fn limited_by_machine(self) -> Self {
+        let limit = Limit::Machine { marks: None };
+        Self { limit, ..self }
+    }
+
+    /// With the marks and the memory that the machine had in these runs, if it is what limited them.
+    #[must_use]
+    pub fn on_machine_of(self, played: &Value) -> Self {
+        match (self.limit, Room::of(played)) {
+            (Limit::Machine { .. }, Some(room)) => self.with_room(room),
+            _ => self,
+        }
+    }
+
+    /// With this memory of the machine.
+    #[must_use]
+    pub fn with_room(self, room: Room) -> Self {
+        Self {
+            memory: Size::Pages(room.pages),
+            limit: Limit::Machine {
+                marks: Some(room.marks),
+            },
+            ..self
+        }
+    }
+
+    /// The memory of the machine, if that is the limit and is known.
+    pub(super) fn room(&self) -> Option<Room> {
+        match (self.limit, self.memory) {
+            (Limit::Machine { marks: Some(marks) }, Size::Pages(pages)) => {
+                Some(Room { pages, marks })
+            }
+            _ => None,
+        }
+    }
+
     /// At the times of the runs that were measured: what the kernel does by time (flushers, the fold of statistics) comes
     /// between the same accesses. Those of each run for the prediction with its limit, where there is one for each; else
     /// their mean. Not where the order, or a slow device, makes the times.
@@ -214,6 +255,7 @@ impl Setting {
     pub(super) fn plan(&self, trace: &Trace, variants: Vec<Variant>) -> ReplayPlan {
         ReplayPlan {
             settings: ReplaySettings {
+                limit: self.limit,
                 pace: self.pace,
                 order: self.order,
                 cpus: self.cpus,

@@ -126,6 +126,48 @@ fn a_protected_task_keeps_what_the_lab_says() {
     }
 }
 
+/// No group has a limit, and kswapd reclaims from two of them.
+#[test]
+fn a_machine_short_of_memory_reclaims_as_the_lab_says() {
+    let Some(&(version, variant)) = kernels_here().first() else {
+        return;
+    };
+    let trace = two_tasks("short", 6, 60_000);
+    let (kernel, variants) = (
+        format!("--kernel=debian:{version}"),
+        format!("--variants={variant}"),
+    );
+    let played = [
+        "play",
+        &trace,
+        "--limit=machine",
+        "--memory=4000pages",
+        &kernel,
+        &variants,
+        "--json=-",
+        "--timeout=240",
+    ];
+    let out = coldset("kernel", &played);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    let v: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let both = |name: &str| -> Vec<f64> {
+        let columns = v["variants"].as_object().unwrap().values();
+        columns.map(|c| c[name]["mean"].as_f64().unwrap()).collect()
+    };
+    let (scanned, by_kswapd, stolen) = (both("pgscan"), both("pgscan_kswapd"), both("pgsteal"));
+    assert_eq!(both("events_max"), [0.0, 0.0]);
+    for (all, kswapd) in scanned.iter().zip(by_kswapd) {
+        assert!(*all > 3000.0 && kswapd > 0.8 * all, "{kswapd} of {all}");
+    }
+    let error = (stolen[1] / stolen[0] - 1.0).abs();
+    assert!(error < 0.06, "{stolen:?}");
+    let room = v["prediction"]["room"]["pages"].as_u64().unwrap();
+    assert!((3500..=4200).contains(&room), "{room} pages");
+    let played = v["played"].as_object().unwrap().values().next().unwrap();
+    assert_eq!(played["runs"][0]["disturbed"], serde_json::json!([]));
+}
+
 #[test]
 fn scans_are_laid_side_by_side() {
     let trace = random_trace("scans.pageops", 0, 6000, 30_000);

@@ -127,6 +127,17 @@ fn values_are_explained() {
             ("replay SAMPLE --events Q", "only perf, ftrace and blkparse"),
             ("replay SAMPLE --format blkparse --events Z", "Q (queued)"),
             ("replay SAMPLE --own-pages 220 --memory 10%", "348 pages"),
+            ("replay SAMPLE --watermarks 10,20,30", "--limit machine"),
+            (
+                "replay SAMPLE --limit machine --watermarks 10",
+                "MIN,LOW,HIGH",
+            ),
+            (
+                "replay SAMPLE --limit machine --watermarks 30,20,10",
+                "each greater than the one before",
+            ),
+            ("replay SAMPLE --limit machine --own-pages 3", "--own-pages"),
+            ("replay SAMPLE --limit machine --stream", "--stream"),
             ("fidelity /no/such/folder", "/no/such/folder"),
             ("fidelity --tolerance 0", "0.1%"),
             ("fuzz", "--seed"),

@@ -1,7 +1,7 @@
 //! `replay` of real traces.
 
 use crate::common::{
-    circle, json_of, lab, mean, message_of, recorded, sample, stdout_of, temporary,
+    circle, json_of, lab, mean, message_of, recorded, sample, stdout_of, temporary, two_tasks,
 };
 use serde_json::Value;
 use std::io::Write;
@@ -137,6 +137,26 @@ fn protection_and_swap_and_clock_are_taken() {
     let disk = json_of(disk, 0);
     assert!(mean(&disk, "base", "pswpin") > 0.0);
     assert_eq!(mean(&disk, "base", "pswpin"), mean(&disk, "base", "misses"));
+}
+
+#[test]
+fn a_machine_may_be_what_limits() {
+    let trace = two_tasks("machine", 6, 40_000);
+    let json = json_of(
+        format!(
+            "replay {trace} --limit machine --memory 50% --watermarks 60,90,120 --fold-phases 2 --variants v618 --json -"
+        )
+        .as_str(),
+        0,
+    );
+    let mean = |name| mean(&json, "v618", name);
+    assert!(mean("pgscan_kswapd") > 1000.0 && mean("pageoutrun") > 10.0);
+    assert_eq!(mean("events_max"), 0.0);
+    let settings = &json["settings"];
+    assert_eq!(
+        (&settings["limit"], &settings["watermarks"]),
+        (&"machine".into(), &"60,90,120".into())
+    );
 }
 
 #[test]

@@ -6,12 +6,14 @@
 
 pub mod alloc;
 pub mod kswapd;
+mod lists;
 pub mod watermark;
 mod zones;
 
 use crate::ids::{NodeId, Pages};
 pub use alloc::{AllocFlags, AllocInput, AllocStep, AllocTask};
 pub use kswapd::{balanced, kswapd_target, pfmemalloc_allowed};
+pub use lists::CpuLists;
 pub use watermark::{
     min_free_kbytes, set_lowmem_reserves, set_watermarks, totalreserve, WatermarkConfig,
     WatermarkError,
@@ -94,6 +96,8 @@ pub struct Zone {
     pub free: Pages,
     /// Free pages on per-CPU lists, all CPUs together.
     pub pcp: Pages,
+    /// How these move.
+    pub lists: CpuLists,
     /// Order of the largest free block.
     pub largest_free_order: u32,
     /// Free pages held back for atomic higher orders.
@@ -124,6 +128,7 @@ impl Zone {
             managed,
             free: managed,
             pcp: 0,
+            lists: CpuLists::default(),
             largest_free_order: MAX_ORDER,
             highatomic: 0,
             min: 0,
@@ -194,11 +199,20 @@ impl Zone {
         free.checked_sub(held).is_some_and(|left| left > needed)
     }
 
-    /// Takes a block out of the free pages, or a single page from the per-CPU lists if no other is
-    /// free; false if the zone has none.
+    /// Takes a block out of the free pages. A single page comes from the per-CPU lists where CPUs keep any, which are
+    /// filled first, or if no other is free. False if the zone has none.
     pub fn take(&mut self, order: u32) -> bool {
         let n = 1u64 << order;
-        if self.free >= n {
+        let from_lists = order == 0 && !self.lists.are_none();
+        if from_lists && self.pcp == 0 {
+            let refill = self.lists.refill().min(self.free);
+            self.free -= refill;
+            self.pcp += refill;
+        }
+        if from_lists && self.pcp > 0 {
+            self.lists.taken();
+            self.pcp -= 1;
+        } else if self.free >= n {
             self.free -= n;
         } else if order == 0 && self.pcp > 0 {
             self.pcp -= 1;
@@ -208,9 +222,16 @@ impl Zone {
         true
     }
 
-    /// Gives pages back to the free pages.
+    /// Gives pages back: to the per-CPU lists where CPUs keep any, and what is too much there to the free pages.
     pub fn give(&mut self, pages: Pages) {
-        self.free += pages;
+        if self.lists.are_none() {
+            self.free += pages;
+        } else {
+            self.pcp += pages;
+            let drained = self.lists.drain(pages, self.pcp);
+            self.pcp -= drained;
+            self.free += drained;
+        }
         debug_assert!(
             self.free + self.pcp <= self.managed,
             "more free than managed pages"
@@ -334,6 +355,25 @@ mod tests {
         assert!(!z.take(0));
         z.pcp = 1;
         assert!(z.take(0) && !z.take(0));
+    }
+
+    #[test]
+    fn cpus_keep_pages_in_batches() {
+        let mut z = Zone {
+            lists: CpuLists::new(63, 252),
+            ..zone(1000)
+        };
+        assert!(z.take(0));
+        assert_eq!((z.free, z.pcp), (937, 62));
+        assert!((0..62).all(|_| z.take(0)));
+        assert_eq!((z.free, z.pcp), (937, 0));
+        z.give(251);
+        assert_eq!((z.free, z.pcp), (937, 251));
+        z.give(1);
+        assert_eq!((z.free, z.pcp), (1126, 63));
+        assert!(z.take(3), "no list has blocks");
+        assert_eq!((z.free, z.pcp), (1118, 63));
+        assert!((0..1181).all(|_| z.take(0)) && !z.take(0));
     }
 
     proptest! {

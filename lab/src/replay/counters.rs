@@ -3,7 +3,28 @@
 use coldset_engine::{Counter, MemcgId};
 use coldset_machine::{SwapConfig, World};
 
-/// Counters of a memcg with everything below it; events that have no memcg form are global.
+/// What no memcg counts.
+const OF_MACHINE: [Counter; 5] = [
+    Counter::Allocstall,
+    Counter::Pageoutrun,
+    Counter::KswapdLowWmarkHitQuickly,
+    Counter::KswapdHighWmarkHitQuickly,
+    Counter::PgscanDirectThrottle,
+];
+
+/// Counters of the memcg of a replay with everything below it, and those that only the machine has.
+pub(super) fn of_replay(w: &World, memcg: MemcgId, swap: &SwapConfig) -> Vec<(&'static str, i64)> {
+    let mut all = counters(w, memcg, swap);
+    for counter in OF_MACHINE {
+        let named = all.iter_mut().find(|(name, _)| *name == counter.name());
+        if let Some((_, value)) = named {
+            *value = w.engine.vmstat().get(counter);
+        }
+    }
+    all
+}
+
+/// Counters of a memcg with everything below it.
 pub(super) fn counters(w: &World, memcg: MemcgId, swap: &SwapConfig) -> Vec<(&'static str, i64)> {
     let t = &w.engine.memcgs;
     let huge = w.has_huge_pages();

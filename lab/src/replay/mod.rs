@@ -21,7 +21,7 @@ pub use inspect::{Command, LruvecDump};
 pub use outside::OutsidePolicy;
 pub use player::SeriesPoint;
 pub use run::{replay, Replay, ReplayError, TASKS_COUNTED};
-pub use settings::{Inodes, ReplaySettings};
+pub use settings::{Inodes, Limit, ReplaySettings};
 
 pub use coldset_machine::EXTENTS_IN_INODE;
 
@@ -92,6 +92,8 @@ pub struct ReplayOptions {
     /// A store to anonymous memory loads its page first, as `x += 1` does on an emulated CPU: whoever
     /// faults, faults for a load.
     pub loads_first: bool,
+    /// Seed of what is random in the machine: bins of the memcg LRU, devices.
+    pub seed: u64,
     /// Phase of the fold of memcg statistics, ns.
     pub fold_phase: u64,
     /// Without a clock: fold whenever this many accesses have missed, for the machine's own time is too
@@ -132,6 +134,7 @@ impl ReplayOptions {
             memory,
             swap: SwapConfig::None,
             loads_first: false,
+            seed: 1,
             fold_phase: 2_000_000_000,
             fold_every: memory / FOLD_SHARE,
             fold_first: memory / FOLD_SHARE,
@@ -158,6 +161,7 @@ impl ReplayOptions {
             deviations: DEVIATIONS,
             scale: on.scale,
             costs: on.costs.clone(),
+            seed: self.seed,
             ..RunInput::new(variant, switches)
         };
         for (name, value) in [
@@ -170,8 +174,15 @@ impl ReplayOptions {
             let row = input.costs.set("delay_write_ns", ns);
             row.expect("a row of the table");
         }
+        let (ram, marks) = match on.limit {
+            Limit::Cgroup => (None, None),
+            Limit::Machine { marks } => (Some(self.memory), marks),
+        };
         let host = Host {
             cpus: on.cpus,
+            ram,
+            marks,
+            cpu_lists: on.scale == 1,
             swap: self.swap.clone(),
             swappiness: on.swappiness,
             read_ahead: on.read_ahead,

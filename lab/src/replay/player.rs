@@ -4,7 +4,7 @@
 //! is one operation of the machine ([`Player::miss`]), which may charge, reclaim, read and wait.
 //! Between accesses [`Player::tick`] takes samples and statistics that are due.
 
-use super::counters::counters;
+use super::counters::of_replay;
 use super::folds::Folds;
 use super::inspect::{self, Command, LruvecDump};
 use super::stage::{Memcgs, Places};
@@ -119,7 +119,7 @@ impl SeriesPoint {
     pub(super) fn of(w: &World, limited: MemcgId, swap: &SwapConfig, access: u64) -> Self {
         Self {
             access,
-            counters: counters(w, limited, swap),
+            counters: of_replay(w, limited, swap),
             generations: w.engine.generations(limited),
         }
     }

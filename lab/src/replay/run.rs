@@ -1,7 +1,7 @@
 //! One replay: a trace, a variant, a limit.
 
 use super::at_once;
-use super::counters::counters;
+use super::counters::{counters, of_replay};
 use super::inspect::{self, LruvecDump};
 use super::player::{Player, Records, SeriesPoint, Stop};
 use super::stage::Memcgs;
@@ -50,11 +50,11 @@ pub enum ReplayError {
     /// The file of a trace that is not held in memory.
     #[error(transparent)]
     Trace(Box<TraceError>),
-    /// Tasks at once take a trace that is held.
-    #[error("tasks that are at once, and policies of your own, take all of the trace in memory; replay it with --order strict, or without --stream")]
+    /// Tasks of the simulated machine take a trace that is held.
+    #[error("tasks that are at once, a machine that runs short of memory, and policies of your own take all of the trace in memory; replay it with --order strict and under the limit of a cgroup, or without --stream")]
     NotHeld,
     /// A policy outside of the engine takes accesses one after the other.
-    #[error("a policy of your own decides about accesses one after the other; replay it with --order strict")]
+    #[error("a policy of your own decides about accesses one after the other; replay it with --order strict, under the limit of a cgroup")]
     InOrder,
     /// The trace is too long to number its pages.
     #[error(transparent)]
@@ -139,7 +139,7 @@ pub fn replay(
     }
     if let Some(outside) = &o.outside {
         switches.policy = outside.policy();
-        if o.settings.order.is_at_once() {
+        if o.settings.in_machine_time() {
             return Err(ReplayError::InOrder);
         }
     }
@@ -157,7 +157,7 @@ pub fn replay(
     }
 
     let memcgs = Memcgs::create(&run.machine, trace, o)?;
-    let end = match o.settings.order.is_at_once() {
+    let end = match o.settings.in_machine_time() {
         true => at_once(run, memcgs, playable.held().ok_or(ReplayError::NotHeld)?, o),
         false => in_order(run, memcgs, playable, o)?,
     };
@@ -278,7 +278,7 @@ fn result(end: End, trace: &About, o: &ReplayOptions) -> Replay {
     let told_apart = memcgs.apart && memcgs.of_processes().count() <= TASKS_COUNTED;
     let tasks = memcgs.of_processes().filter(|_| told_apart);
     Replay {
-        counters: counters(&w, memcgs.limited, &o.swap),
+        counters: of_replay(&w, memcgs.limited, &o.swap),
         tasks: tasks
             .map(|(task, memcg)| (task, counters(&w, memcg, &o.swap)))
             .collect(),

@@ -3,7 +3,7 @@
 use super::{Clock, FileDevice, FileExtents};
 use crate::experiment::{Costs, DirtySettings};
 use crate::traces::Order;
-use coldset_machine::{FileSystem, ReadAhead, Thp};
+use coldset_machine::{FileSystem, Marks, ReadAhead, Thp};
 
 /// Whose write context inodes belong to (`docs/rules/writeback.md#owners`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -15,9 +15,25 @@ pub enum Inodes {
     Root,
 }
 
+/// What there is as much of as a replay's limit says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Limit {
+    /// What the cgroup may use (memory.max).
+    #[default]
+    Cgroup,
+    /// What is free in the machine when the replay begins: nothing is limited, kswapd reclaims, and tasks that find less
+    /// than the lowest mark reclaim for themselves.
+    Machine {
+        /// Its watermarks; none: they follow from that much memory.
+        marks: Option<Marks>,
+    },
+}
+
 /// What a trace is replayed on: settings that do not depend on the variant, the limit or the trace.
 #[derive(Clone, Debug)]
 pub struct ReplaySettings {
+    /// What the limit is one of.
+    pub limit: Limit,
     /// Index nodes and page tables are charged to the memcg, and so count against its limit.
     pub kernel_memory: bool,
     /// Anonymous pages of the program itself, always accessed.
@@ -61,6 +77,7 @@ impl Default for ReplaySettings {
     /// Kernel memory counted, everything else as little as can be: no clock, no read-ahead, one task at a time.
     fn default() -> Self {
         Self {
+            limit: Limit::Cgroup,
             kernel_memory: true,
             own_pages: 0,
             swappiness: 60,
@@ -80,5 +97,13 @@ impl Default for ReplaySettings {
             scale: 1,
             costs: Costs::default(),
         }
+    }
+}
+
+impl ReplaySettings {
+    /// Tasks are tasks of the simulated machine, and take the time that they take there: several may be under way at once,
+    /// or kswapd beside one.
+    pub(super) fn in_machine_time(&self) -> bool {
+        self.order.is_at_once() || self.limit != Limit::Cgroup
     }
 }

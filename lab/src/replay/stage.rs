@@ -1,6 +1,6 @@
 //! What a replay plays on: the memcgs of its tasks, the objects of its trace, their mappings.
 
-use super::{Inodes, ReplayOptions, ReplaySettings};
+use super::{Inodes, Limit, ReplayOptions, ReplaySettings};
 use crate::traces::{About, ObjectInfo};
 use coldset_engine::memcg::{CounterKind, MemcgError};
 use coldset_engine::{MemcgId, MmId, ObjectId};
@@ -24,7 +24,9 @@ impl Memcgs {
         let w = &mut *w;
         let limited = w.engine.memcg_create(MemcgId::ROOT)?;
         let tree = &mut w.engine.memcgs;
-        tree.set_max(limited, CounterKind::Memory, o.memory)?;
+        if o.settings.limit == Limit::Cgroup {
+            tree.set_max(limited, CounterKind::Memory, o.memory)?;
+        }
         let named = || o.low.iter().chain(&o.max);
         let present = present(trace, named().map(|&(task, _)| task));
         let processes = trace.processes();

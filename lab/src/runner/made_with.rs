@@ -2,7 +2,7 @@
 
 use super::quantity::{show_device, show_scale, show_swap, Low, Size};
 use super::{ReplayPlan, RunnerError};
-use crate::replay::Inodes;
+use crate::replay::{Inodes, Limit};
 use crate::traces::About;
 use coldset_machine::{ReadAhead, Thp};
 use serde_json::{json, Map, Value};
@@ -38,6 +38,14 @@ impl ReplayPlan {
             .collect();
         Ok(json!({
             "memory": memory,
+            "limit": match on.limit {
+                Limit::Cgroup => "cgroup",
+                Limit::Machine { .. } => "machine",
+            },
+            "watermarks": match on.limit {
+                Limit::Machine { marks: Some(m) } => Some(format!("{},{},{}", m.min, m.low, m.high)),
+                _ => None,
+            },
             "swap": show_swap(&self.swap_config(trace)?),
             "swappiness": on.swappiness,
             "kernel_memory": on_off(on.kernel_memory),

@@ -2,7 +2,7 @@
 
 use super::quantity::{Low, Size, SwapSpec};
 use super::{RunnerError, Variant};
-use crate::replay::{Clock, ReplayOptions, ReplaySettings, MEMORY_MIN, READ_AHEAD_KB};
+use crate::replay::{Clock, Limit, ReplayOptions, ReplaySettings, MEMORY_MIN, READ_AHEAD_KB};
 use crate::traces::About;
 use coldset_machine::device::ZramAlgorithm;
 use coldset_machine::{ReadAhead, SwapConfig};
@@ -146,6 +146,10 @@ impl ReplayPlan {
             o.settings.clock = Some(clock.clone());
         }
         o.swap = swap.clone();
+        if o.settings.limit != Limit::Cgroup {
+            // Where memcgs are in the memcg LRU is drawn.
+            o.seed += nth;
+        }
         o.fold_phase = late(FOLD_INTERVAL);
         // Without a clock the same phases, in misses.
         o.fold_every = self

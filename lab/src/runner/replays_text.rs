@@ -27,6 +27,7 @@ const ROWS: &[(&str, &[&str], &str)] = &[
     ("  of files", &["workingset_refault_file"], ""),
     ("  of anonymous memory", &["workingset_refault_anon"], ""),
     ("scanned", &["pgscan"], ""),
+    ("  by kswapd", &["pgscan_kswapd"], ""),
     ("stolen", &["pgsteal"], ""),
     ("activated", &["pgactivate"], ""),
     ("deactivated", &["pgdeactivate"], ""),
@@ -46,6 +47,8 @@ const ROWS: &[(&str, &[&str], &str)] = &[
     ("swapped in", &["pswpin"], ""),
     ("swapped out", &["pswpout"], ""),
     ("limit met (events_max)", &["events_max"], ""),
+    ("runs of kswapd", &["pageoutrun"], ""),
+    ("reclaim by tasks", &["allocstall"], ""),
     (KILLED, &["events_oom_kill"], ""),
     ("kernel memory, pages", &["kernel_pages"], ""),
 ];

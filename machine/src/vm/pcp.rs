@@ -1,8 +1,8 @@
 //! Pages on their way between a zone and a CPU (`docs/rules/machine.md`): every CPU has a list of
 //! its own, which is refilled and drained in batches under the zone lock of the node.
 //!
-//! Only time is modelled. Which pages are free is for the zones to say; what waits in a CPU's list
-//! counts as free there.
+//! Only time is modelled here. Which pages are free is for the zones to say; what waits in a CPU's list
+//! counts as free there, unless the machine is told otherwise (`MachineConfig::cpu_lists`).
 
 use crate::ctx::Ctx;
 use crate::params::Params;
@@ -10,7 +10,7 @@ use crate::sim::{LockStats, TicketLock, TimeClass};
 use coldset_engine::NodeId;
 
 /// A list is drained when it holds more batches than this.
-const HIGH_BATCHES: u64 = 4;
+pub(crate) const HIGH_BATCHES: u64 = 4;
 
 /// The lists of all CPUs, and the zone locks.
 #[derive(Debug)]

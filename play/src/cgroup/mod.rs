@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 pub struct Limits {
     /// `memory.max`; version 1: `memory.limit_in_bytes`.
     pub max: Option<u64>,
+    /// Not the group's: what is free of the machine's memory before the first access. The rest is taken by memory that
+    /// cannot be reclaimed, so everybody runs short.
+    pub free: Option<u64>,
     /// `memory.high`; version 2 only.
     pub high: Option<u64>,
     /// `memory.low`; version 2 only.

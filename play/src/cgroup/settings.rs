@@ -81,6 +81,7 @@ mod tests {
                     high: only_v2,
                     low: only_v2,
                     swap_max: Some(4096),
+                    ..Limits::default()
                 };
                 group.limit(limits).unwrap();
                 assert_eq!(held(files[0].0), max.to_string());

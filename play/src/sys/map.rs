@@ -5,8 +5,8 @@
 use super::PAGE;
 use rustix::fd::AsFd;
 use rustix::mm::{
-    madvise, mmap, mmap_anonymous, mprotect, munmap, Advice as MapAdvice, MapFlags, MprotectFlags,
-    ProtFlags,
+    madvise, mlock, mmap, mmap_anonymous, mprotect, munmap, Advice as MapAdvice, MapFlags,
+    MprotectFlags, ProtFlags,
 };
 use std::ffi::c_void;
 use std::io;
@@ -44,6 +44,14 @@ impl Map {
         // SAFETY: as above.
         let at = unsafe { mmap_anonymous(null_mut(), pages * PAGE, prot, flags) }?;
         Ok(Self::of(at, pages))
+    }
+
+    /// Anonymous memory that stays in memory.
+    pub fn locked(pages: usize) -> io::Result<Self> {
+        let map = Self::anonymous(pages)?;
+        // SAFETY: the mapping is ours, and that its pages are in memory changes nothing of what they hold.
+        unsafe { mlock(map.at.as_ptr(), pages * PAGE) }?;
+        Ok(map)
     }
 
     fn of(at: *mut c_void, pages: usize) -> Self {

@@ -123,6 +123,8 @@ class ReplayOptions(Reading, total=False):
     """Of `replay`, but for those that its signature names."""
 
     stream: Flag
+    limit: Text
+    watermarks: Text
     own_pages: Number
     fault_around: Size
     read_ahead: Size

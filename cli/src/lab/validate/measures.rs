@@ -4,6 +4,7 @@ use super::origin::Origin;
 use super::pair::ROWS;
 use crate::error::Failure;
 use crate::kernel::Measured;
+use crate::predict::Room;
 use coldset_lab::replay::Clock;
 use coldset_lab::report::CounterSummary;
 use indexmap::IndexMap;
@@ -113,6 +114,8 @@ pub struct Recorded {
     pub clock: Option<Clock>,
     /// Those of each run, if they were.
     pub clocks: Vec<Clock>,
+    /// The memory of the machine, if that limited the runs.
+    pub room: Option<Room>,
 }
 
 impl Recorded {
@@ -149,6 +152,7 @@ impl Recorded {
                 variant: variant.to_owned(),
                 clock,
                 clocks,
+                room: Room::from_json(&kernel["prediction"]["room"]),
             })
         };
         kernels.iter().map(one).collect()

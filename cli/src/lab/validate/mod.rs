@@ -215,7 +215,9 @@ fn measured(args: &GuestArgs, trace: &Trace, of_guests: &Setting) -> Result<Vec<
         Ok(Case {
             measures: Measures::of(m),
             variant,
-            setting: setting.at_times_of(&m.played, args.runs),
+            setting: setting
+                .on_machine_of(&m.played)
+                .at_times_of(&m.played, args.runs),
         })
     };
     measured.iter().zip(settings).zip(named).map(case).collect()
@@ -223,10 +225,16 @@ fn measured(args: &GuestArgs, trace: &Trace, of_guests: &Setting) -> Result<Vec<
 
 /// Kernels that have been measured before.
 fn recorded(path: &Path, origin: &Origin, of_guests: &Setting) -> Result<Vec<Case>, Failure> {
-    let case = |kernel: Recorded| Case {
-        measures: kernel.measures,
-        variant: kernel.variant,
-        setting: of_guests.clone().with_clocks(kernel.clock, kernel.clocks),
+    let case = |kernel: Recorded| {
+        let setting = of_guests.clone().with_clocks(kernel.clock, kernel.clocks);
+        Case {
+            measures: kernel.measures,
+            variant: kernel.variant,
+            setting: match kernel.room {
+                Some(room) => setting.with_room(room),
+                None => setting,
+            },
+        }
     };
     Ok(Recorded::read(path, origin)?
         .into_iter()

@@ -9,7 +9,7 @@ use super::folds::Folds;
 use super::player::{SeriesPoint, WRITE_CALL_PAGES};
 use super::stage::{Memcgs, Places};
 use super::steps::{advice_of, run_of};
-use super::ReplayOptions;
+use super::{Clock, ReplayOptions};
 use crate::traces::{self, Op, OpKind, Record, Step, StepKind, Trace};
 use coldset_engine::{MemcgId, MmId};
 use coldset_machine::samples::Row;
@@ -28,6 +28,7 @@ struct Stage {
     machine: Machine,
     places: RefCell<Places>,
     pace: bool,
+    clock: Option<Clock>,
     large_folios: bool,
     lead: Lead,
     folds: RefCell<Folds>,
@@ -95,6 +96,7 @@ pub(super) fn play(
     let stage = Rc::new(Stage {
         places: RefCell::new(Places::create(&machine, trace, &options.settings)),
         pace,
+        clock: options.settings.clock.clone(),
         large_folios: options.settings.large_folios > 0,
         lead: Lead::new(options.settings.order.lead(), first, &machine.sim),
         folds: RefCell::new(Folds::new(options)),
@@ -254,6 +256,7 @@ impl Task {
                     let pages = self.call_at(at, stage, std::mem::replace(&mut announced, 1));
                     if pages == 1 && stage.misses(op) {
                         stage.folds.borrow_mut().missed(&stage.machine);
+                        stage.wait_for_clock(ctx, number).await;
                     }
                     self.access(stage, ctx, op, pages).await?;
                     at += pages;
@@ -363,6 +366,16 @@ impl Stage {
                 .word(op.page)
                 .folio()
                 .is_none()
+    }
+
+    /// What misses begins no earlier than it did.
+    async fn wait_for_clock(&self, ctx: &Ctx, access: u64) {
+        if let Some(clock) = &self.clock {
+            let until = clock.at(access);
+            if until > ctx.now() {
+                ctx.sleep_until(TimeClass::Idle, until).await;
+            }
+        }
     }
 
     /// So many more accesses have been done.

@@ -1,8 +1,8 @@
 //! Traces whose tasks are under way at once.
 
-use crate::replay::{replay, Replay, ReplayOptions, ReplaySettings, SeriesPoint};
+use crate::replay::{replay, Clock, Limit, Replay, ReplayOptions, ReplaySettings, SeriesPoint};
 use crate::traces::{Event, Op, OpKind, Order, Step, StepKind, Trace};
-use coldset_machine::ReadAhead;
+use coldset_machine::{Marks, ReadAhead};
 
 /// Pages of the limit.
 const LIMIT: u64 = 400;
@@ -224,4 +224,100 @@ fn phases_and_late_tasks_keep_their_places() {
         panic!("{:?}", places(&free));
     };
     assert!((18_900..=20_100).contains(&at), "{at}");
+}
+
+/// Pages of a machine that are free: CPUs keep up to 252 of them.
+const FREE: u64 = 900;
+
+fn of_a_machine(trace: &Trace, marks: Option<Marks>, seed: u64) -> Replay {
+    let options = ReplayOptions {
+        settings: ReplaySettings {
+            limit: Limit::Machine { marks },
+            ..ReplaySettings::default()
+        },
+        check: true,
+        seed,
+        ..ReplayOptions::new(FREE)
+    };
+    replay(trace, "v618", &options).unwrap()
+}
+
+/// Nobody has a limit: kswapd frees what the tasks take, and they what it cannot.
+#[test]
+fn a_machine_is_short_of_memory_where_its_cgroup_has_no_limit() {
+    let trace = Trace::from_ops(ops());
+    let short = of_a_machine(&trace, None, 1);
+    assert_eq!((short.killed, short.get("events_max")), (None, 0));
+    let (all, by_kswapd) = (short.get("pgscan"), short.get("pgscan_kswapd"));
+    assert!(
+        by_kswapd > all / 2 && short.get("pageoutrun") > 10,
+        "{by_kswapd} of {all}"
+    );
+    assert!(
+        short.get("allocstall") > 0,
+        "a task at the low mark is faster than kswapd"
+    );
+    // Marks that are higher leave less.
+    let misses = |min| {
+        let (low, high) = (min + 20, min + 40);
+        of_a_machine(&trace, Some(Marks { min, low, high }), 1).get("misses")
+    };
+    let (most, least) = (misses(20), misses(220));
+    assert!(least > most + most / 4, "{most} {least}");
+}
+
+/// Where a memcg is in the memcg LRU is drawn.
+#[test]
+fn another_seed_takes_from_other_tasks() {
+    let trace = Trace::from_ops(ops());
+    let stolen = |seed| {
+        let replay = of_a_machine(&trace, None, seed);
+        let of = |(_, counters): &(u16, Vec<(&'static str, i64)>)| {
+            counters.iter().find(|c| c.0 == "pgsteal").map(|c| c.1)
+        };
+        replay.tasks.iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(stolen(1), stolen(1));
+    assert!((2..6).any(|seed| stolen(seed) != stolen(1)));
+}
+
+/// kswapd naps for a tenth of a second, and then makes up what is missing: at a slow pace that is before the low mark.
+#[test]
+fn a_slow_clock_leaves_more_free() {
+    let trace = Trace::from_ops(ops());
+    let misses = |clock: &str| {
+        let (min, low, high) = (100, 300, 500);
+        let options = ReplayOptions {
+            settings: ReplaySettings {
+                limit: Limit::Machine {
+                    marks: Some(Marks { min, low, high }),
+                },
+                clock: Some(Clock::parse(clock).unwrap()),
+                ..ReplaySettings::default()
+            },
+            ..ReplayOptions::new(FREE)
+        };
+        replay(&trace, "v618", &options).unwrap().get("misses")
+    };
+    let (fast, slow) = (misses("0:0,40000:0.1"), misses("0:0,40000:20"));
+    assert!(slow > fast + fast / 20, "{slow} {fast}");
+}
+
+#[test]
+fn marks_above_the_memory_are_refused() {
+    let trace = Trace::from_ops(ops());
+    let error = |min, low, high| {
+        let mut options = ReplayOptions::new(FREE);
+        options.settings.limit = Limit::Machine {
+            marks: Some(Marks { min, low, high }),
+        };
+        replay(&trace, "v618", &options).unwrap_err().to_string()
+    };
+    for (min, low, high) in [(0, 1, 2), (3, 3, 4), (3, 5, 4), (100, 200, 900)] {
+        let said = error(min, low, high);
+        assert!(
+            said.contains(&format!("watermarks: {min},{low},{high}")),
+            "{said}"
+        );
+    }
 }
