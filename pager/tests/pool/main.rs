@@ -23,6 +23,7 @@ mod full_disk;
 mod injected;
 mod journal;
 mod loans;
+mod memory_errors;
 mod messages;
 mod misuse;
 mod observe;
