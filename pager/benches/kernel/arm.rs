@@ -265,7 +265,8 @@ impl Job {
             Backing::SwapFile => config.swap(temporary),
             Backing::Encrypted => config.swap(temporary.encrypt(true)),
         };
-        let pool = Pool::new(config)?;
+        let copied = self.pattern == Pattern::CopiedScan;
+        let pool = Pool::new(config.map_streams(!copied))?;
         let mut region = self.region(&pool)?;
         if self.backing != Backing::File {
             self.fill_all(region.bytes_mut());

@@ -156,7 +156,7 @@ impl Options {
     fn ops_of(&self, row: &Row) -> usize {
         match row.pattern {
             Pattern::Resident => self.ops * 20,
-            Pattern::Scan | Pattern::ColdScan => self.mib * 256,
+            Pattern::Scan | Pattern::CopiedScan | Pattern::ColdScan => self.mib * 256,
             Pattern::Cold => self.ops.min(self.mib * 256),
             Pattern::Start => self.mib * 256 / 100,
             Pattern::Sort => self.budget_mib * 4 * 256,

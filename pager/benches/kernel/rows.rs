@@ -44,6 +44,8 @@ pub enum Pattern {
     Phases,
     /// All pages in order, over and over.
     Scan,
+    /// The same, and the pager copies what it reads, also where it could map the file's own pages.
+    CopiedScan,
     /// As many threads walk through all of the data in order as use a hot set of half the budget.
     Mixed,
     /// Scattered pages, each once, none of which has been in memory.
@@ -71,12 +73,12 @@ impl Pattern {
 
     /// Page after page.
     pub fn is_in_order(self) -> bool {
-        matches!(self, Self::Scan | Self::ColdScan)
+        matches!(self, Self::Scan | Self::CopiedScan | Self::ColdScan)
     }
 
     /// The program says that its accesses are random, so that nobody reads ahead.
     fn says_random(self) -> bool {
-        !matches!(self, Self::Scan | Self::ColdScan | Self::Start | Self::Sort)
+        !self.is_in_order() && !matches!(self, Self::Start | Self::Sort)
     }
 }
 
@@ -131,6 +133,7 @@ pub fn all() -> Vec<Row> {
         row("file phase change", File, Phases, 1, 0),
         row("file mixed, 4 threads", File, Mixed, 4, 0),
         row("file in order, no advice", File, Scan, 1, 0),
+        row("file in order, copied, no adv.", File, CopiedScan, 1, 0),
         row("file scattered, cold", File, Cold, 1, 0),
         row("file in order, cold, no advice", File, ColdScan, 1, 0),
         row("start, 1 % of a file, no advice", File, Start, 1, 0),
@@ -142,6 +145,7 @@ pub fn all() -> Vec<Row> {
         row("anonymous zipf, 2 threads", Anonymous, Zipf, 2, 0),
         row("anonymous zipf, 4 threads", Anonymous, Zipf, 4, 0),
         row("anonymous zipf, 20 % stores", Anonymous, Zipf, 1, 20),
+        row("anonymous in order, no advice", Anonymous, CopiedScan, 1, 0),
         row("anonymous zipf, store inside", Inside, Zipf, 1, 20),
         row("sort of 4 times the budget", Anonymous, Sort, 1, 0),
         row("swap file, checksums, 20 % st.", SwapFile, Zipf, 1, 20),

@@ -92,7 +92,7 @@ impl Work {
         let hot = self.budget / 2;
         match self.pattern {
             Pattern::Uniform => (0..ops).map(|_| d.below(self.pages) as u32).collect(),
-            Pattern::Scan | Pattern::ColdScan | Pattern::Sort => {
+            Pattern::Scan | Pattern::CopiedScan | Pattern::ColdScan | Pattern::Sort => {
                 (0..ops).map(|i| (i % self.pages) as u32).collect()
             }
             Pattern::Resident => (0..ops).map(|_| d.below(hot) as u32).collect(),

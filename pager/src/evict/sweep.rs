@@ -143,6 +143,7 @@ impl Sweeper {
         f.any = mapped > 0;
         meanwhile();
         if f.any {
+            area.stream().hide(&range);
             area.memory().zap(range.start * PAGE, range.len() * PAGE);
         }
         f

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Handlers {
     uffd: Arc<Userfaultfd>,
     stop: Arc<Kept>,
+    pid: u32,
 }
 
 impl Handlers {
@@ -51,6 +52,7 @@ impl Handlers {
         let h = Self {
             uffd: Arc::new(uffd),
             stop: Arc::new(stop.map_err(Error::sys("making an eventfd"))?),
+            pid: std::process::id(),
         };
         let (uffd, stop) = (h.uffd.clone(), h.stop.clone());
         pool_thread("coldset-keep", move || keep(&uffd, messages, &stop)).map_err(Error::io(
@@ -67,7 +69,8 @@ impl Handlers {
 
 impl Drop for Handlers {
     fn drop(&mut self) {
-        if self.stop.is_ours() {
+        // A child of fork shares what would tell its parent's threads.
+        if self.pid == std::process::id() && self.stop.is_ours() {
             let told = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
             debug_assert!(told.is_ok(), "{told:?}");
         }

@@ -13,6 +13,7 @@
 //! which the kernel tells in half of the time that device and inode take.
 
 use super::again::patiently;
+use super::fork::without_forks;
 use crate::sys::exit::end;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{seek, statx, AtFlags, SeekFrom, StatxFlags};
@@ -20,7 +21,6 @@ use rustix::io::{self, fcntl_dupfd_cloexec};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::sync::Mutex;
 
 /// The least first number, where the limit allows it: daemons close those below, and `select` takes no
 /// others.
@@ -43,9 +43,14 @@ fn place(soft: u64, hard: u64) -> (u64, u64) {
 
 /// Moves a descriptor to a high number; it stays where it is if none is free.
 pub fn high(fd: OwnedFd) -> OwnedFd {
-    /// The limit is the process's: one change at a time.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    // The limit is the process's: one change at a time. A child would keep what another thread has raised.
+    let (moved, back) = without_forks(|| duplicate_high(&fd));
+    debug_assert!(back.is_ok(), "{back:?}");
+    moved.unwrap_or(fd)
+}
+
+/// The descriptor with a high number, and how lowering the limit again has ended, which is never refused.
+fn duplicate_high(fd: &OwnedFd) -> (io::Result<OwnedFd>, io::Result<()>) {
     let limit = getrlimit(Resource::Nofile);
     let known = |l: Option<u64>| l.unwrap_or(u64::MAX);
     let (first, needed) = place(known(limit.current), known(limit.maximum));
@@ -54,13 +59,13 @@ pub fn high(fd: OwnedFd) -> OwnedFd {
         maximum: limit.maximum,
     };
     let raise = Some(needed) > limit.current && setrlimit(Resource::Nofile, raised).is_ok();
-    let moved = fcntl_dupfd_cloexec(&fd, first as i32);
-    if raise {
-        // Lowering a limit is never refused.
-        let back = setrlimit(Resource::Nofile, limit);
-        debug_assert!(back.is_ok(), "{back:?}");
-    }
-    moved.unwrap_or(fd)
+    let moved = fcntl_dupfd_cloexec(fd, first as i32);
+    let back = if raise {
+        setrlimit(Resource::Nofile, limit)
+    } else {
+        Ok(())
+    };
+    (moved, back)
 }
 
 /// What a descriptor names.

@@ -76,6 +76,13 @@ fn begin() {
     });
 }
 
+/// Does something during which no thread forks, by the C library's `fork`: a child would have for good what it changes for a
+/// moment. It neither forks nor panics.
+pub(crate) fn without_forks<T>(f: impl FnOnce() -> T) -> T {
+    begin();
+    RANGES.with(|_| f())
+}
+
 /// A process, as far as its C library's `fork` tells it from its children.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Generation(u32);

@@ -213,6 +213,11 @@ fn is_write(_context: *mut libc::c_void) -> bool {
     false
 }
 
+/// By kill, or by the kernel to tell of broken memory that has not been touched: no access has caused it.
+fn was_sent(info: &libc::siginfo_t) -> bool {
+    info.si_code <= 0 || info.si_code == libc::BUS_MCEERR_AO
+}
+
 /// Hands the signal to the handler that was there before.
 ///
 /// # Safety
@@ -230,13 +235,13 @@ unsafe fn chain(
     unsafe {
         let action = previous.as_ref();
         match action.map_or(libc::SIG_DFL, |a| a.sa_sigaction) {
-            libc::SIG_IGN if (*info).si_code <= 0 => {}
+            libc::SIG_IGN if was_sent(&*info) => {}
             libc::SIG_DFL | libc::SIG_IGN => {
                 let mut default: libc::sigaction = MaybeUninit::zeroed().assume_init();
                 default.sa_sigaction = libc::SIG_DFL;
                 libc::sigaction(libc::SIGBUS, &default, std::ptr::null_mut());
-                if (*info).si_code <= 0 {
-                    // Sent by kill: nothing will run again.
+                if was_sent(&*info) {
+                    // Nothing will run again.
                     libc::raise(sig);
                 }
             }

@@ -106,8 +106,11 @@ pub(super) fn dirty_pages_of(res: &Resources, area: &Area, block: Range<usize>) 
     let mut dirty: Vec<usize> = Vec::new();
     let usable = |p: usize| area.words().get(p).in_memory();
     if let Some(pm) = res.pagemap.as_ref().filter(|_| !area.is_explicit()) {
+        // Before the scan: the place of a page that is only coming in counts as written.
+        let here: Vec<bool> = block.clone().map(usable).collect();
+        let is_here = |p: &usize| here[p - block.start] && usable(*p);
         area.memory().scan(pm, Scan::Written, block.clone(), |run| {
-            dirty.extend((run.first..run.first + run.pages).filter(|&p| usable(p)));
+            dirty.extend((run.first..run.first + run.pages).filter(is_here));
         });
     }
     dirty.extend(block.filter(|&p| usable(p) && area.words().get(p).dirtied()));

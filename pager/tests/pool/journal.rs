@@ -288,6 +288,37 @@ fn what_was_only_read_ahead_has_not_been_used() {
     }
 }
 
+/// A program that only reads has no stores in its journal, however often a flusher looks for them: a place whose page is just
+/// coming in carries the mark of one that has been stored to.
+#[test]
+fn what_is_only_read_has_not_been_stored_to() {
+    const PAGES: u64 = 4096;
+    let _one = alone();
+    let (journal, file) = (temp("read-journal"), temp("read-file"));
+    let made = std::fs::File::create(&file).unwrap();
+    made.set_len(PAGES * 4096).unwrap();
+    let flush = FlushConfig {
+        interval: Duration::from_micros(100),
+        ..FlushConfig::default()
+    };
+    let config = PoolConfig::new(4 * MIB).flush(flush).journal(&journal);
+    let Some(pool) = faulting(config) else { return };
+    let map = pool.file(&file).unwrap();
+    let mut r = Random::new(1);
+    for _ in 0..20_000 {
+        let p = r.below(PAGES) as usize;
+        // SAFETY: inside the region, and nobody stores to it.
+        unsafe { map.as_ptr().add(p * 4096).read_volatile() };
+    }
+    assert_eq!(pool.stats().written_back, 0);
+    drop((map, pool));
+    let seen = accesses(&journal).unwrap().accesses;
+    let stores = seen.iter().filter(|a| a.store).count();
+    assert_eq!(stores, 0, "of {} accesses", seen.len());
+    std::fs::remove_file(journal).unwrap();
+    std::fs::remove_file(file).unwrap();
+}
+
 /// A pool in explicit mode and a walk through more than fits.
 fn walked(pool: &Pool, rounds: usize) {
     let region = pool.anonymous(3 * MIB as usize).unwrap();
