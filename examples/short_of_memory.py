@@ -2,10 +2,10 @@
 
 Usage: python3 examples/short_of_memory.py [DIR]
 
-`DIR/short-readers.pageops`: four programs read by pread, from anywhere in 4,500 pages, or some of them more than others.
-`short-writer`: the second of four such programs writes a byte at each third of its accesses. `short-many`: 24 programs
-with 800 pages each. `short-one`: one program with 18,000. Kernels have played all of them (docs/validation.md). Needs
-numpy.
+`DIR/short-readers.pageops`: four programs read by pread, from anywhere in 4,500 pages, or some of them more than others;
+those of `short-mapped` through mappings. `short-writer`: the second of four such programs writes a byte at each third
+of its accesses. `short-many`: 24 programs with 800 pages each. `short-one`: one program with 18,000. Kernels have
+played all of them (docs/validation.md). Needs numpy.
 """
 
 import random
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-READ, WRITE = 1, 2
+MAPPED, READ, WRITE = 0, 1, 2
 # Pages of a program, and how much it prefers some of them: 1 does not.
 FOUR = [(4500, 1), (4500, 2), (4500, 3), (4500, 6)]
 MANY = [(800, 1 + task % 6) for task in range(24)]
@@ -37,8 +37,9 @@ def words(each: Iterator) -> np.ndarray:
 def trace(name: str) -> np.ndarray:
     """The trace of this name, without `short-`."""
     draw = random.Random(1)
-    if name == "readers":
-        return words((READ, t, p) for _, t, p in accesses(30_000, FOUR, 1_000_000, draw))
+    if name in ("readers", "mapped"):
+        kind = READ if name == "readers" else MAPPED
+        return words((kind, t, p) for _, t, p in accesses(30_000, FOUR, 1_000_000, draw))
     if name == "one":
         return words((READ, t, p) for _, t, p in accesses(100_000, [(18_000, 2)], 1_000_000, draw))
     draw = random.Random(7)
@@ -49,7 +50,7 @@ def trace(name: str) -> np.ndarray:
     return words((WRITE if t == 1 and i % 3 == 0 else READ, t, p) for i, t, p in each)
 
 
-NAMES = ["readers", "writer", "many", "one"]
+NAMES = ["readers", "mapped", "writer", "many", "one"]
 
 
 def main():
