@@ -7,6 +7,7 @@ use crate::pool::inner::PoolInner;
 use crate::region::area::Area;
 use crate::store::claim::Claim;
 use crate::store::errseq::Cursor;
+use crate::sys::fork::OfMaker;
 use crate::sys::PAGE;
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 /// to see errors of that).
 #[derive(Debug)]
 pub struct Region {
-    pub(super) pool: Arc<PoolInner>,
+    pub(super) pool: Arc<OfMaker<PoolInner>>,
     pub(super) area: Arc<Area>,
     len: usize,
     closed: bool,
@@ -26,7 +27,7 @@ pub struct Region {
 }
 
 impl Region {
-    pub(super) fn new(pool: Arc<PoolInner>, area: Arc<Area>, len: usize) -> Self {
+    pub(super) fn new(pool: Arc<OfMaker<PoolInner>>, area: Arc<Area>, len: usize) -> Self {
         Self {
             pool,
             area,

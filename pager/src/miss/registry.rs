@@ -5,18 +5,15 @@ use crate::error::Result;
 use crate::meanwhile::meanwhile;
 use crate::region::area::Area;
 use crate::sys::exit::say;
+use crate::sys::fork::OfProcess;
 use crate::sys::fuse::Fuse;
 use crate::sys::sigbus::{Handling, Miss};
 use crate::sys::PAGE;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 
 /// Regions by address.
-static REGISTRY: RwLock<Vec<Mapped>> = RwLock::new(Vec::new());
-
-/// The process that they belong to.
-static OWNER: AtomicU32 = AtomicU32::new(0);
+static REGISTRY: OfProcess<RwLock<Vec<Mapped>>> = OfProcess::new();
 
 /// Faults in a row on a page that is in memory before they are taken for somebody else's.
 const SPURIOUS: u32 = 1000;
@@ -62,25 +59,20 @@ impl Mapped {
 /// Makes a region known.
 pub(crate) fn register(area: Arc<Area>, misses: Arc<Misses>) {
     let new = Mapped { area, misses };
-    let mut all = REGISTRY.write().expect("registry");
-    let pid = std::process::id();
-    if OWNER.swap(pid, Relaxed) != pid {
-        // A child of fork has none of its parent's regions, and may have got their addresses.
-        std::mem::forget(std::mem::take(&mut *all));
-    }
+    let mut all = REGISTRY.get().write().expect("registry");
     let at = all.partition_point(|r| r.addr() < new.addr());
     all.insert(at, new);
 }
 
 /// Misses in the region are foreign from now on.
 pub(crate) fn unregister(area: &Area) {
-    let mut all = REGISTRY.write().expect("registry");
+    let mut all = REGISTRY.get().write().expect("registry");
     all.retain(|r| r.addr() != area.memory().addr());
 }
 
 /// The region that holds an address.
 pub(super) fn find(addr: usize) -> Option<Mapped> {
-    let all = REGISTRY.read().ok()?;
+    let all = REGISTRY.known()?.read().ok()?;
     let at = all.partition_point(|r| r.addr() <= addr).checked_sub(1)?;
     let r = &all[at];
     (addr < r.addr() + r.area.memory().len()).then(|| r.clone())

@@ -14,6 +14,7 @@
 
 use super::again::patiently;
 use crate::sys::exit::end;
+use crate::sys::fork::OfProcess;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{seek, statx, AtFlags, SeekFrom, StatxFlags};
 use rustix::io::{self, fcntl_dupfd_cloexec};
@@ -44,8 +45,8 @@ fn place(soft: u64, hard: u64) -> (u64, u64) {
 /// Moves a descriptor to a high number; it stays where it is if none is free.
 pub fn high(fd: OwnedFd) -> OwnedFd {
     /// The limit is the process's: one change at a time.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    static ONE: OfProcess<Mutex<()>> = OfProcess::new();
+    let _one = ONE.get().lock().unwrap_or_else(|e| e.into_inner());
     let limit = getrlimit(Resource::Nofile);
     let known = |l: Option<u64>| l.unwrap_or(u64::MAX);
     let (first, needed) = place(known(limit.current), known(limit.maximum));

@@ -18,6 +18,7 @@ mod exit;
 mod explicit;
 mod file_locks;
 mod files;
+mod forks;
 mod full_disk;
 mod injected;
 mod journal;

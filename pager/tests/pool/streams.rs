@@ -167,6 +167,8 @@ fn a_stream_is_whole_and_in_its_budget_and_leaves_nothing_behind() {
 
 #[test]
 fn threads_that_do_anything_else_find_what_is_in_the_file() {
+    /// Pages lent, before what has been read says anything.
+    const LEAST: u64 = 20_000;
     let _one = alone();
     let Some(pool) = pool(BUDGET) else { return };
     let files = [Pages::new(40 << 10), Pages::new(30 << 10)];
@@ -211,7 +213,10 @@ fn threads_that_do_anything_else_find_what_is_in_the_file() {
                 }
             }
         });
-        while Instant::now() < end {
+        // Longer where others have the CPUs.
+        let last = end + Duration::from_secs(60);
+        let enough = || pool.stats().lent - before > LEAST || Instant::now() > last;
+        while Instant::now() < end || !enough() {
             std::thread::sleep(Duration::from_millis(20));
         }
         stop.store(true, Relaxed);
@@ -225,7 +230,7 @@ fn threads_that_do_anything_else_find_what_is_in_the_file() {
         s.evicted
     );
     assert!(s.resident_pages <= 512, "{s:?}");
-    assert!(s.lent - before > 20_000, "{s:?}");
+    assert!(s.lent - before > LEAST, "{s:?}");
     drop(regions);
     assert_eq!(pool.stats().resident_pages, 0);
 }

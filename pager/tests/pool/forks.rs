@@ -1,0 +1,186 @@
+//! Children of fork that go on: with pools of their own, and without those of their parents.
+#![allow(unsafe_code, reason = "fork")]
+
+use crate::common::*;
+use coldset_pager::{FaultMode, Pool, PoolConfig, Region, SwapConfig};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::time::{Duration, Instant};
+
+fn config(budget: u64) -> PoolConfig {
+    PoolConfig::new(budget).swap(SwapConfig::lz4(16 * MIB).and_temporary(16 * MIB))
+}
+
+/// How a child ends that does `work`, by its code; none: it does not.
+fn fork(work: impl FnOnce() -> i32) -> Option<i32> {
+    // SAFETY: the child does what the caller wants to know of, and ends.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let code = work();
+        // SAFETY: ends the child without what belongs to the parent.
+        unsafe { libc::_exit(code) };
+    }
+    let end = Instant::now() + Duration::from_secs(30);
+    let mut status = 0;
+    loop {
+        // SAFETY: the child made above. Signals other than this one may be blocked where it hangs.
+        unsafe {
+            if libc::waitpid(pid, &mut status, libc::WNOHANG) == pid {
+                return libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+            }
+            if Instant::now() > end {
+                libc::kill(pid, libc::SIGKILL);
+            }
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Counts in a word of each page, some pages at a time.
+fn use_pages(r: &Region, random: &mut Random) {
+    for _ in 0..64 {
+        let page = random.below((r.len() / PAGE) as u64) as usize;
+        // SAFETY: a word of the region; all access to it is atomic.
+        let word = unsafe { &*(r.as_ptr().add(page * PAGE) as *const AtomicU64) };
+        word.fetch_add(1, Relaxed);
+    }
+}
+
+/// What a thread of the parent has locked at the moment of the fork stays locked in the child for ever.
+#[test]
+fn a_child_of_fork_has_a_pool_of_its_own() {
+    const NAME: &str = "a_child_of_fork_has_a_pool_of_its_own";
+    if child::role().is_none() {
+        let out = child::run(NAME, "parent");
+        assert!(out.status.success(), "{}", child::text(&out));
+        return;
+    }
+    let Some(pool) = faulting(config(MIB)) else {
+        return;
+    };
+    let path = temp("fork");
+    std::fs::write(&path, [1; 4 * PAGE]).unwrap();
+    let region = pool.anonymous(4 * MIB as usize).unwrap();
+    let stop = AtomicBool::new(false);
+    let ends: Vec<Option<i32>> = std::thread::scope(|s| {
+        for t in 0..3 {
+            let (region, stop, pool) = (&region, &stop, &pool);
+            s.spawn(move || {
+                let mut random = Random::new(t);
+                while !stop.load(Relaxed) {
+                    use_pages(region, &mut random);
+                    if t == 0 {
+                        drop(pool.anonymous(PAGE));
+                    }
+                }
+            });
+        }
+        let own = || {
+            let pool = Pool::new(config(MIB)).unwrap();
+            let mut region = pool.anonymous(2 * MIB as usize).unwrap();
+            for (i, page) in region.bytes_mut().chunks_mut(PAGE).enumerate() {
+                page[9] = i as u8 | 1;
+            }
+            let mut pages = region.bytes().chunks(PAGE).enumerate();
+            let good = pages.all(|(i, page)| page[9] == i as u8 | 1);
+            let file = pool.file_read_only(&path).unwrap();
+            i32::from(!(good && file.bytes()[3 * PAGE] == 1))
+        };
+        let end = Instant::now() + soak(2.0);
+        let more = |ends: &[Option<i32>]| Instant::now() < end && ends.last() != Some(&None);
+        let mut ends = Vec::new();
+        while more(&ends) {
+            ends.push(fork(own));
+        }
+        stop.store(true, Relaxed);
+        ends
+    });
+    std::fs::remove_file(&path).unwrap();
+    println!("{} children", ends.len());
+    let bad = ends.iter().position(|&e| e != Some(0));
+    assert_eq!(bad.map(|n| (n, ends[n])), None);
+}
+
+/// It ends as any program does: what it has inherited is dropped. The parent's threads, files and locks are the parent's.
+#[test]
+fn what_a_child_of_fork_drops_is_still_the_parents() {
+    const NAME: &str = "what_a_child_of_fork_drops_is_still_the_parents";
+    let Some(role) = child::role() else {
+        for role in ["sigbus", "thread", "explicit"] {
+            let out = child::run(NAME, role);
+            assert!(out.status.success(), "{role}: {}", child::text(&out));
+        }
+        return;
+    };
+    let mode = match &*role {
+        "sigbus" => FaultMode::Sigbus,
+        "thread" => FaultMode::Thread,
+        _ => FaultMode::Explicit,
+    };
+    let swap = temp("fork-swap");
+    let journal = temp("fork-journal");
+    let config = PoolConfig::new(MIB)
+        .fault_mode(mode)
+        .swap(SwapConfig::lz4(8 * MIB).and_zstd().and_file(&swap, 8 * MIB))
+        .journal(&journal);
+    let Some(pool) = faulting(config) else { return };
+    let path = temp("fork-file");
+    std::fs::write(&path, vec![0; 2 * MIB as usize]).unwrap();
+    let regions = [
+        pool.anonymous(4 * MIB as usize).unwrap(),
+        pool.file(&path).unwrap(),
+    ];
+    let store = |round: u8| {
+        for region in &regions {
+            for p in 0..region.len() / PAGE {
+                if mode == FaultMode::Explicit {
+                    region.fix_mut(p).unwrap()[5] = round ^ p as u8;
+                } else {
+                    // SAFETY: a byte of the region, which nobody else uses.
+                    unsafe { *region.as_ptr().add(p * PAGE + 5) = round ^ p as u8 };
+                }
+            }
+        }
+    };
+    let check = |round: u8| {
+        for region in &regions {
+            for p in 0..region.len() / PAGE {
+                let found = match mode {
+                    FaultMode::Explicit => region.fix(p).unwrap()[5],
+                    // SAFETY: as above.
+                    _ => unsafe { *region.as_ptr().add(p * PAGE + 5) },
+                };
+                assert_eq!(found, round ^ p as u8, "page {p}");
+            }
+        }
+    };
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_secs(60));
+        eprintln!("it hangs");
+        std::process::abort();
+    });
+    for round in 0..20 {
+        store(round);
+        let dropped = fork(|| {
+            // SAFETY: of the child's memory, which the parent does not see.
+            unsafe {
+                drop(std::ptr::read(&regions));
+                drop(std::ptr::read(&pool));
+            }
+            0
+        });
+        assert_eq!(dropped, Some(0), "round {round}");
+        check(round);
+    }
+    regions[1].sync(0..PAGE).unwrap();
+    drop(regions);
+    drop(pool);
+    let file = std::fs::read(&path).unwrap();
+    assert!(file
+        .chunks(PAGE)
+        .enumerate()
+        .all(|(p, c)| c[5] == 19 ^ p as u8));
+    assert!(coldset_pager::journal::replay(&journal).is_ok_and(|r| !r.truncated));
+    for p in [path, swap, journal] {
+        std::fs::remove_file(p).unwrap();
+    }
+}
