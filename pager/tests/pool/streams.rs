@@ -218,6 +218,7 @@ fn threads_that_do_anything_else_find_what_is_in_the_file() {
         let enough = || pool.stats().lent - before > LEAST || Instant::now() > last;
         while Instant::now() < end || !enough() {
             std::thread::sleep(Duration::from_millis(20));
+            pool.check();
         }
         stop.store(true, Relaxed);
     });
