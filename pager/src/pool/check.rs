@@ -2,7 +2,6 @@
 
 use crate::page::PageState;
 use crate::pool::inner::Pool;
-use coldset_engine::memcg::CHARGE_BATCH;
 
 impl Pool {
     /// Waits for a moment in which nothing is under way and asserts all invariants: those of the
@@ -51,11 +50,13 @@ impl Pool {
                 resident + lent,
                 "pages that the gate has let in, {lent} of them lent"
             );
-            let top = engine.memcgs[core.policy.top].memory().usage();
-            let stock = top.checked_sub(resident + lent);
-            assert!(
-                stock.is_some_and(|s| s < CHARGE_BATCH),
-                "{top} pages are charged for {resident} in memory and {lent} lent"
+            let memcgs = &engine.memcgs;
+            let cpus = 0..engine.config().nr_cpus as usize;
+            let ahead: u64 = cpus.flat_map(|c| memcgs.stock(c)).map(|(_, n)| n).sum();
+            assert_eq!(
+                memcgs[core.policy.top].memory().usage(),
+                resident + lent + ahead,
+                "pages that are charged, {lent} of them lent and {ahead} for what will come"
             );
             // Not the peak: a budget may have been larger.
             let (used, budget) = (pool.res.gate.used(), pool.res.gate.budget());
