@@ -151,6 +151,7 @@ impl Region {
         if let Some(pm) = res.pagemap.as_ref().filter(|_| !area.is_explicit()) {
             area.memory().check_all(pm);
         }
+        self.end_forgotten();
         let synced = self.sync_pages(&(0..area.pages()), &self.told);
         if let Err(Error::Io { what, source }) = &synced {
             // The pages go now. The next sync of the pool tells.
