@@ -82,6 +82,12 @@ fn begin() {
     });
 }
 
+/// Does something that no child is to see a half of. It neither forks nor panics.
+pub(crate) fn between_forks<T>(f: impl FnOnce() -> T) -> T {
+    begin();
+    RANGES.with(|_| f())
+}
+
 /// A process, as far as its C library's `fork` tells it from its children.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Generation(u32);

@@ -1,6 +1,7 @@
 //! Mappings that own themselves, buffers of whole pages, zeroed tables of atomics.
 
 use super::again::again;
+use super::fork::between_forks;
 use super::memfd::Extent;
 use super::PAGE;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -93,10 +94,13 @@ impl Mapping {
         // writable: nobody holds a reference to what is replaced.
         let at = unsafe { self.start.as_ptr().add(offset) };
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: as above.
-        unsafe { mmap(at.cast(), len, ProtFlags::READ, flags, file, from)? };
-        self.advise(offset, len, Advice::LinuxHugepage)?;
-        self.advise(offset, len, Advice::LinuxDontFork)
+        // A child that had it could use it, and would have its own mappings at the addresses of the rest.
+        between_forks(|| {
+            // SAFETY: as above.
+            unsafe { mmap(at.cast(), len, ProtFlags::READ, flags, file, from)? };
+            self.advise(offset, len, Advice::LinuxDontFork)
+        })?;
+        self.advise(offset, len, Advice::LinuxHugepage)
     }
 
     /// Brings pages of a part that has been lent into memory, and maps them.

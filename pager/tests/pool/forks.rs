@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "fork")]
 
 use crate::common::*;
+use crate::streams::{pool_with, read, Pages, BLOCK, BUDGET};
 use coldset_pager::{FaultMode, Pool, PoolConfig, Region, SwapConfig};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
@@ -183,4 +184,63 @@ fn what_a_child_of_fork_drops_is_still_the_parents() {
     for p in [path, swap, journal] {
         std::fs::remove_file(p).unwrap();
     }
+}
+
+/// A file that is read in order beside forks: no child has a block that is just being lent, nor anything else at the addresses of
+/// the region.
+#[test]
+fn a_child_of_fork_has_nothing_of_a_stream() {
+    const NAME: &str = "a_child_of_fork_has_nothing_of_a_stream";
+    if child::role().is_none() {
+        let out = child::run(NAME, "parent");
+        assert!(out.status.success(), "{}", child::text(&out));
+        return;
+    }
+    let Some(pool) = pool_with(PoolConfig::new(BUDGET)) else {
+        return;
+    };
+    let file = Pages::new(24 << 10);
+    let region = pool.file_read_only(&file.0).unwrap();
+    let (lent, stop) = (pool.stats().lent, AtomicBool::new(false));
+    // What is mapped there cannot be used, and is there: nothing else comes to lie where it is.
+    let look = || {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let mut found = 0;
+        let mut there = 0u8;
+        for page in (0..file.1).step_by(BLOCK) {
+            // SAFETY: the kernel is asked whether it can read there, and whether something is mapped.
+            unsafe {
+                let at = region.as_ptr().add(page * PAGE).cast();
+                let known = libc::mincore(at, PAGE, &mut there) == 0;
+                let mapped = libc::mmap(at, PAGE, libc::PROT_READ, flags, -1, 0);
+                let readable = libc::madvise(at, PAGE, libc::MADV_POPULATE_READ) == 0;
+                found |= i32::from(!known || mapped != libc::MAP_FAILED) | i32::from(readable) << 1;
+            }
+        }
+        found
+    };
+    let ends: Vec<Option<i32>> = std::thread::scope(|s| {
+        s.spawn(|| {
+            while !stop.load(Relaxed) {
+                let mut pages = 0..file.1;
+                while pages
+                    .next()
+                    .filter(|_| !stop.load(Relaxed))
+                    .is_some_and(|p| {
+                        read(&region, p);
+                        true
+                    })
+                {}
+            }
+        });
+        let end = Instant::now() + soak(3.0);
+        let mut ends = Vec::new();
+        while Instant::now() < end && ends.last().is_none_or(|&e| e == Some(0)) {
+            ends.push(fork(look));
+        }
+        stop.store(true, Relaxed);
+        ends
+    });
+    println!("{} children, {} lent", ends.len(), pool.stats().lent - lent);
+    assert!(ends.iter().all(|&e| e == Some(0)), "{:?}", ends.last());
 }
