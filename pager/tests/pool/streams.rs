@@ -378,6 +378,42 @@ fn an_access_to_a_lent_page_that_is_gone_is_told() {
     read(&region, at + 1);
 }
 
+/// What the kernel refuses to take back goes with its region, and so does what is charged for it.
+#[test]
+fn a_region_goes_with_blocks_that_cannot_be_taken_back() {
+    const NAME: &str = "a_region_goes_with_blocks_that_cannot_be_taken_back";
+    if child::role().is_none() {
+        let out = child::run(NAME, "refused");
+        assert!(out.status.success(), "{}", child::text(&out));
+        return;
+    }
+    let Some(pool) = pool(BUDGET) else { return };
+    let file = Pages::new(32 << 10);
+    let group = pool.group("lent", Limits::new()).unwrap();
+    let region = group.file_read_only(&file.0).unwrap();
+    (0..32 << 10).for_each(|p| read(&region, p));
+    assert!(pool.stats().lent_pages > 0, "{:?}", pool.stats());
+    // Taking a block back needs address space for another.
+    let limit = |most| {
+        let mut l = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: a limit of this process.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &mut l), 0);
+            l.rlim_cur = most;
+            assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &l), 0);
+        }
+    };
+    limit(1 << 20);
+    drop(region);
+    limit(libc::RLIM_INFINITY);
+    let s = pool.stats();
+    assert_eq!((s.resident_pages, s.lent_pages), (0, 0), "{s:?}");
+    pool.check();
+}
+
 /// Memory of the program's own that lies where a block was lent is left alone.
 #[test]
 fn what_the_program_maps_over_a_lent_block_stays() {
