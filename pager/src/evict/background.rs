@@ -94,7 +94,10 @@ impl Background {
     /// False if nothing could be taken. Failed stores have been noted; misses will meet them.
     fn reclaim_to_watermark(&self) -> bool {
         let res = &self.res;
-        res.end_loans_of_all(true);
+        {
+            let _passage = res.traffic.enter();
+            res.end_loans_of_all(true);
+        }
         while res.gate.free() < self.watermarks().high && self.state.load(Relaxed) == AWAKE {
             let _passage = res.traffic.enter();
             let freed = self

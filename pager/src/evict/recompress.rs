@@ -39,6 +39,8 @@ fn work(res: &Weak<Resources>, bell: &Bell, cold: Duration) {
                 return;
             }
             let Some(res) = res.upgrade() else { return };
+            // It has room for a chunk before the books say what for.
+            let _passage = res.traffic.enter();
             more = batch(&res, rung, cold);
         }
     }

@@ -76,10 +76,11 @@ impl Group {
     pub fn anonymous(&self, bytes: usize) -> Result<Region> {
         let res = &self.pool.res;
         let asked = pages_for(bytes as u64)? as u64 * PAGE as u64;
-        let capacity = holds(res.config.swap.capacity(), res.gate.budget());
         {
             let _shield = res.enter()?;
             let mut core = res.core();
+            // The budget changes under the lock.
+            let capacity = holds(res.config.swap.capacity(), res.gate.budget());
             if core.promised() + asked > capacity && !res.config.overcommit {
                 return Err(Error::Overcommit {
                     asked,

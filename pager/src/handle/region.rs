@@ -7,6 +7,7 @@ use crate::pool::inner::PoolInner;
 use crate::region::area::Area;
 use crate::store::claim::Claim;
 use crate::store::errseq::Cursor;
+use crate::sys::fork::OfMaker;
 use crate::sys::PAGE;
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 /// to see errors of that).
 #[derive(Debug)]
 pub struct Region {
-    pub(super) pool: Arc<PoolInner>,
+    pub(super) pool: Arc<OfMaker<PoolInner>>,
     pub(super) area: Arc<Area>,
     len: usize,
     closed: bool,
@@ -26,7 +27,7 @@ pub struct Region {
 }
 
 impl Region {
-    pub(super) fn new(pool: Arc<PoolInner>, area: Arc<Area>, len: usize) -> Self {
+    pub(super) fn new(pool: Arc<OfMaker<PoolInner>>, area: Arc<Area>, len: usize) -> Self {
         Self {
             pool,
             area,
@@ -150,6 +151,7 @@ impl Region {
         if let Some(pm) = res.pagemap.as_ref().filter(|_| !area.is_explicit()) {
             area.memory().check_all(pm);
         }
+        self.end_forgotten();
         let synced = self.sync_pages(&(0..area.pages()), &self.told);
         if let Err(Error::Io { what, source }) = &synced {
             // The pages go now. The next sync of the pool tells.

@@ -100,7 +100,7 @@ impl Region {
                 }
                 s @ (PageState::Busy | PageState::Writeback) => words.wait_while(p, s),
                 PageState::Resident if w.pins() > 0 && last => {
-                    unreachable!("a pin borrows the region")
+                    unreachable!("pins have ended before")
                 }
                 PageState::Resident if w.pins() > 0 => return Err(PINNED),
                 PageState::Resident => {
@@ -145,6 +145,18 @@ impl Region {
         meanwhile();
         pages.for_each(|p| area.words().emptied(p));
         last_of_block
+    }
+
+    /// Pins and guards borrow the region: those that are left when it goes were forgotten, and end now.
+    pub(super) fn end_forgotten(&self) {
+        let (area, words) = (&self.area, self.area.words());
+        let wrote = area.writable_file().is_some();
+        for p in area.known(0..area.pages()) {
+            while words.get(p).pins() > 0 {
+                words.unpin(p, wrote);
+                area.note_dirty(p);
+            }
+        }
     }
 
     /// Throws all contents away, for good.

@@ -265,6 +265,11 @@ impl Resources {
             area.memory().lends_no_more();
         }
         let mut pages = self.end_all(area, &mut loans);
+        if last {
+            // What the kernel has refused to take back goes with the region.
+            let left = loans.lent.drain(..).count() * BLOCK;
+            self.give_back(area, left as u64);
+        }
         meanwhile();
         let end = clock::now() + PATIENCE_NS;
         while last && !loans.left.is_empty() && clock::now() < end {

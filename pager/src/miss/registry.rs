@@ -5,44 +5,15 @@ use crate::error::Result;
 use crate::meanwhile::meanwhile;
 use crate::region::area::Area;
 use crate::sys::exit::say;
+use crate::sys::fork::OfProcess;
 use crate::sys::fuse::Fuse;
 use crate::sys::sigbus::{Handling, Miss};
 use crate::sys::PAGE;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicPtr, Ordering::*};
 use std::sync::{Arc, RwLock};
 
-/// Regions of a process, by address.
-#[derive(Debug)]
-struct Registry {
-    pid: u32,
-    regions: RwLock<Vec<Mapped>>,
-}
-
-/// What was made last, and is never freed: a miss looks there at any time.
-static REGISTRY: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
-
-/// That of this process. A child of fork has none of its parent's regions, and may have got their addresses; and a thread that
-/// it does not have may hold the lock of its parent's.
-fn own() -> &'static Registry {
-    let pid = std::process::id();
-    let last = REGISTRY.load(Acquire);
-    if let Some(own) = leaked(last).filter(|r| r.pid == pid) {
-        return own;
-    }
-    let new = Box::leak(Box::new(Registry {
-        pid,
-        regions: RwLock::default(),
-    }));
-    let first = REGISTRY.compare_exchange(last, new, AcqRel, Acquire);
-    first.err().and_then(leaked).unwrap_or(new)
-}
-
-#[allow(unsafe_code)]
-fn leaked(registry: *mut Registry) -> Option<&'static Registry> {
-    // SAFETY: null, or leaked by `own` and only ever shared.
-    unsafe { registry.as_ref() }
-}
+/// Regions by address.
+static REGISTRY: OfProcess<RwLock<Vec<Mapped>>> = OfProcess::new();
 
 /// Faults in a row on a page that is in memory before they are taken for somebody else's.
 const SPURIOUS: u32 = 1000;
@@ -88,20 +59,20 @@ impl Mapped {
 /// Makes a region known.
 pub(crate) fn register(area: Arc<Area>, misses: Arc<Misses>) {
     let new = Mapped { area, misses };
-    let mut all = own().regions.write().expect("registry");
+    let mut all = REGISTRY.get().write().expect("registry");
     let at = all.partition_point(|r| r.addr() < new.addr());
     all.insert(at, new);
 }
 
 /// Misses in the region are foreign from now on.
 pub(crate) fn unregister(area: &Area) {
-    let mut all = own().regions.write().expect("registry");
+    let mut all = REGISTRY.get().write().expect("registry");
     all.retain(|r| r.addr() != area.memory().addr());
 }
 
 /// The region that holds an address.
 pub(super) fn find(addr: usize) -> Option<Mapped> {
-    let all = leaked(REGISTRY.load(Acquire))?.regions.read().ok()?;
+    let all = REGISTRY.known()?.read().ok()?;
     let at = all.partition_point(|r| r.addr() <= addr).checked_sub(1)?;
     let r = &all[at];
     (addr < r.addr() + r.area.memory().len()).then(|| r.clone())

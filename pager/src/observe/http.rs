@@ -3,6 +3,7 @@
 use super::metrics::exposition;
 use super::server::{serve, REQUEST};
 use crate::sys::fd::Kept;
+use crate::sys::fork::OfProcess;
 use crate::sys::fuse::pool_thread;
 use httparse::{Error, Status, EMPTY_HEADER};
 use rustix::fd::OwnedFd;
@@ -12,7 +13,7 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Mutex;
 
 /// What has been asked for, in this process, and where it listens.
-static OPEN: Mutex<BTreeMap<(u32, String), SocketAddr>> = Mutex::new(BTreeMap::new());
+static OPEN: OfProcess<Mutex<BTreeMap<String, SocketAddr>>> = OfProcess::new();
 
 /// Why nobody listens.
 #[derive(Debug)]
@@ -29,15 +30,14 @@ pub(crate) enum NotOpen {
 /// # Errors
 /// The address is none, or taken.
 pub(crate) fn open(address: &str) -> Result<SocketAddr, NotOpen> {
-    let mut open = OPEN.lock().unwrap_or_else(|e| e.into_inner());
-    let key = (std::process::id(), address.to_string());
-    if let Some(at) = open.get(&key) {
+    let mut open = OPEN.get().lock().unwrap_or_else(|e| e.into_inner());
+    if let Some(at) = open.get(address) {
         return Ok(*at);
     }
     let all = address.to_socket_addrs().map_err(NotOpen::Address)?;
     let all: Vec<SocketAddr> = all.collect();
     let at = listen(&all).map_err(NotOpen::Refused)?;
-    open.insert(key, at);
+    open.insert(address.to_string(), at);
     Ok(at)
 }
 

@@ -1,6 +1,7 @@
 //! The pools of this process.
 
 use super::snapshot::Snapshot;
+use crate::sys::fork::OfProcess;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
@@ -12,7 +13,7 @@ pub(crate) trait Observed: Send + Sync {
     fn snapshot(&self) -> Option<Snapshot>;
 }
 
-static POOLS: Mutex<Vec<Weak<dyn Observed>>> = Mutex::new(Vec::new());
+static POOLS: OfProcess<Mutex<Vec<Weak<dyn Observed>>>> = OfProcess::new();
 
 /// A number for a new pool.
 pub(crate) fn next_id() -> u64 {
@@ -22,7 +23,7 @@ pub(crate) fn next_id() -> u64 {
 
 /// A pool exists.
 pub(crate) fn add(pool: Arc<dyn Observed>) {
-    let mut all = POOLS.lock().unwrap_or_else(|e| e.into_inner());
+    let mut all = POOLS.get().lock().unwrap_or_else(|e| e.into_inner());
     all.retain(|p| p.strong_count() > 0);
     all.push(Arc::downgrade(&pool));
 }
@@ -49,7 +50,7 @@ impl ProcessSnapshot {
 /// Where all pools of this process stand.
 pub fn snapshot_all() -> ProcessSnapshot {
     let pools: Vec<Arc<dyn Observed>> = {
-        let all = POOLS.lock().unwrap_or_else(|e| e.into_inner());
+        let all = POOLS.get().lock().unwrap_or_else(|e| e.into_inner());
         all.iter().filter_map(Weak::upgrade).collect()
     };
     let program = std::env::current_exe().ok();

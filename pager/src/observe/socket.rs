@@ -8,6 +8,7 @@ use super::registry::snapshot_all;
 use super::server::serve;
 use crate::sys::exit::at_exit;
 use crate::sys::fd::Kept;
+use crate::sys::fork::OfProcess;
 use crate::sys::fuse::pool_thread;
 use rustix::fd::OwnedFd;
 use std::fs::{DirBuilder, Permissions};
@@ -17,8 +18,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// The socket of this process: who made it, and where. A child of fork has none yet.
-static OPEN: Mutex<Option<(u32, PathBuf)>> = Mutex::new(None);
+/// Where the socket of this process is.
+static OPEN: OfProcess<Mutex<Option<PathBuf>>> = OfProcess::new();
 
 /// Folders in which a user's sockets may lie, best first.
 pub(crate) fn folders(uid: u32) -> Vec<PathBuf> {
@@ -42,34 +43,31 @@ pub(crate) fn folders(uid: u32) -> Vec<PathBuf> {
 /// # Errors
 /// No folder can be made that is this user's alone, or no socket in it.
 pub(crate) fn open() -> io::Result<()> {
-    let mut open = OPEN.lock().unwrap_or_else(|e| e.into_inner());
-    let pid = std::process::id();
-    if open.as_ref().is_some_and(|(owner, _)| *owner == pid) {
+    let mut open = OPEN.get().lock().unwrap_or_else(|e| e.into_inner());
+    if open.is_some() {
         return Ok(());
     }
-    let (listener, path) = listen(rustix::process::geteuid().as_raw(), pid)?;
+    let (listener, path) = listen(rustix::process::geteuid().as_raw(), std::process::id())?;
     pool_thread("coldset-observe", move || {
         serve(&listener, "observation", answer);
     })?;
-    if open.is_none() {
-        at_exit(remove);
-    }
-    *open = Some((pid, path));
+    // Once more in a child of a process that has one: it does no harm.
+    at_exit(remove);
+    *open = Some(path);
     Ok(())
 }
 
 /// Where the socket of this process is, if it has one.
 pub fn socket_path() -> Option<PathBuf> {
-    let open = OPEN.lock().unwrap_or_else(|e| e.into_inner());
-    let own = open.as_ref().filter(|(pid, _)| *pid == std::process::id());
-    own.map(|(_, path)| path.clone())
+    let open = OPEN.get().lock().unwrap_or_else(|e| e.into_inner());
+    open.clone()
 }
 
 /// At exit. A child of fork that exits leaves the parent's alone.
 extern "C" fn remove() {
     // Another thread may be making one just now: that one is left to be cleaned up.
-    if let Ok(open) = OPEN.try_lock() {
-        if let Some((_, path)) = open.as_ref().filter(|(pid, _)| *pid == std::process::id()) {
+    if let Ok(open) = OPEN.get().try_lock() {
+        if let Some(path) = &*open {
             let _ = std::fs::remove_file(path);
         }
     }

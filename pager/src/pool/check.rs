@@ -2,12 +2,11 @@
 
 use crate::page::PageState;
 use crate::pool::inner::Pool;
-use coldset_engine::memcg::CHARGE_BATCH;
 
 impl Pool {
     /// Waits for a moment in which nothing is under way and asserts all invariants: those of the
-    /// engine; a folio for each page in memory and a page for each folio; as many of them as the
-    /// gate has let in, within the budget.
+    /// engine; a folio for each page in memory and a page for each folio; as many of them, with what
+    /// is lent, as the gate has let in, within the budget.
     ///
     /// # Panics
     /// If one is broken: that is a defect. The text names what does not agree.
@@ -16,6 +15,11 @@ impl Pool {
         let pool = &*self.inner;
         let _one = pool.recording.lock().expect("recording");
         pool.res.traffic.alone(|| {
+            let areas = pool.res.areas();
+            let lent = areas
+                .iter()
+                .map(|a| a.loans().lock().expect("loans").charged());
+            let lent: u64 = lent.sum();
             let mut core = pool.res.core();
             // A batch may hold on to folios that have been forgotten.
             core.policy.drain();
@@ -43,14 +47,16 @@ impl Pool {
             assert_eq!(engine.nr_folios() as u64, resident, "folios");
             assert_eq!(
                 pool.res.gate.resident(),
-                resident,
-                "pages that the gate has let in"
+                resident + lent,
+                "pages that the gate has let in, {lent} of them lent"
             );
-            let top = engine.memcgs[core.policy.top].memory().usage();
-            let stock = top.checked_sub(resident);
-            assert!(
-                stock.is_some_and(|s| s < CHARGE_BATCH),
-                "{top} pages are charged for {resident} in memory"
+            let memcgs = &engine.memcgs;
+            let cpus = 0..engine.config().nr_cpus as usize;
+            let ahead: u64 = cpus.flat_map(|c| memcgs.stock(c)).map(|(_, n)| n).sum();
+            assert_eq!(
+                memcgs[core.policy.top].memory().usage(),
+                resident + lent + ahead,
+                "pages that are charged, {lent} of them lent and {ahead} for what will come"
             );
             // Not the peak: a budget may have been larger.
             let (used, budget) = (pool.res.gate.used(), pool.res.gate.budget());

@@ -5,6 +5,7 @@ use crate::config::FaultMode;
 use crate::error::{Error, Result};
 use crate::policy::{Fed, LimitWrite, Stepped};
 use crate::pool::inner::{Pool, PoolInner};
+use crate::sys::fork::OfMaker;
 use crate::sys::probe::probe_threads;
 use crate::sys::PAGE;
 use coldset_engine::memcg::{WriteStep, UNLIMITED};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 /// pool.
 #[derive(Clone, Debug)]
 pub struct Group {
-    pub(crate) pool: Arc<PoolInner>,
+    pub(crate) pool: Arc<OfMaker<PoolInner>>,
     pub(crate) memcg: MemcgId,
     name: String,
     /// Misses of regions made through this handle are handled by threads.

@@ -25,6 +25,7 @@ use crate::region::memory::Faults;
 use crate::store::errseq::Cursor;
 use crate::store::Swap;
 use crate::sys::bell::Bell;
+use crate::sys::fork::OfMaker;
 use crate::sys::memfd::Memfd;
 use crate::sys::pagemap::Pagemap;
 use crate::sys::probe::{probe, probe_threads, Missing};
@@ -36,7 +37,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// A pool of real memory. Clones name the same pool; it lives as long as one of them or a region.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    pub(crate) inner: Arc<PoolInner>,
+    pub(crate) inner: Arc<OfMaker<PoolInner>>,
     /// Errors that [`Pool::sync`] of this handle has told.
     told: Cursor,
 }
@@ -89,7 +90,7 @@ impl Pool {
         config.check()?;
         config.background &= config.outside.is_none();
         let metrics_at = observe::begin(&config)?;
-        let inner = Arc::new(PoolInner::new(config, metrics_at)?);
+        let inner = Arc::new(OfMaker::new(PoolInner::new(config, metrics_at)?));
         inner.start()?;
         observe::registry::add(inner.clone());
         let told = Cursor::now();
@@ -226,7 +227,7 @@ impl PoolInner {
     }
 
     /// Starts the threads that a pool has from the beginning.
-    fn start(self: &Arc<Self>) -> Result<()> {
+    fn start(&self) -> Result<()> {
         recompress::start(&self.res, &self.bells[1])?;
         if let Some(p) = &self.res.config.pressure {
             let _first = self.pressure.set(Watch::start(&self.resizer, p)?);

@@ -10,6 +10,7 @@ use crate::observe::snapshot::{
     is_level, Generation, GroupSnapshot, Lists, RegionKind, RegionSnapshot, Snapshot,
 };
 use crate::region::area::Area;
+use crate::sys::fork::OfMaker;
 use crate::sys::signals::Shield;
 use crate::sys::{clock, PAGE};
 use coldset_engine::lruvec::LruvecView;
@@ -34,7 +35,7 @@ impl Pool {
     }
 }
 
-impl Observed for PoolInner {
+impl Observed for OfMaker<PoolInner> {
     fn snapshot(&self) -> Option<Snapshot> {
         let res = &*self.res;
         // The lock may be held for ever in a child of fork.

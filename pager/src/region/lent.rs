@@ -183,5 +183,12 @@ pub(crate) struct Loans {
     pub(crate) since: u64,
 }
 
+impl Loans {
+    /// Pages that are charged for them.
+    pub(crate) fn charged(&self) -> u64 {
+        (self.lent.len() * BLOCK) as u64 + self.ahead
+    }
+}
+
 /// Those of a region, for one thread at a time.
 pub(crate) type LoansOf = Mutex<Loans>;

@@ -9,6 +9,7 @@
 use crate::error::{Error, Result};
 use crate::sys::again::again;
 use crate::sys::fd::Kept;
+use crate::sys::fork::OfProcess;
 use crate::sys::lock::{try_lock, unlock, Kind, Locked};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::fstat;
@@ -93,16 +94,14 @@ struct Entry {
     id: u64,
     file: (u64, u64),
     purpose: Purpose,
-    /// A child of fork inherits the list, not the claims.
-    pid: u32,
 }
 
-static CLAIMS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+static CLAIMS: OfProcess<Mutex<Vec<Entry>>> = OfProcess::new();
 static IDS: AtomicU64 = AtomicU64::new(0);
 
 fn claims() -> MutexGuard<'static, Vec<Entry>> {
     // Each change of the list is a single call: a panic elsewhere leaves it whole.
-    CLAIMS.lock().unwrap_or_else(|e| e.into_inner())
+    CLAIMS.get().lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// How often, and how long apart, a file is looked at that a pool may be about to give up.
@@ -110,21 +109,15 @@ const LEAVING_TRIES: u32 = 50;
 const LEAVING_PAUSE: Duration = Duration::from_millis(10);
 
 /// Lists a claim, unless there is one that excludes it: then what for.
-fn list(id: u64, file: (u64, u64), purpose: Purpose, pid: u32) -> std::result::Result<(), Purpose> {
+fn list(id: u64, file: (u64, u64), purpose: Purpose) -> std::result::Result<(), Purpose> {
     let mut all = claims();
-    all.retain(|e| e.pid == pid);
     match all
         .iter()
         .find(|e| e.file == file && e.purpose.excludes(purpose))
     {
         Some(e) => Err(e.purpose),
         None => {
-            all.push(Entry {
-                id,
-                file,
-                purpose,
-                pid,
-            });
+            all.push(Entry { id, file, purpose });
             Ok(())
         }
     }
@@ -169,7 +162,7 @@ impl Claim {
         let id = IDS.fetch_add(1, Relaxed);
         // Listed before it is locked: another thread is refused by the list, which can say why.
         let mut tries = 0;
-        while let Err(other) = list(id, key, purpose, pid) {
+        while let Err(other) = list(id, key, purpose) {
             // A pool that its program has dropped goes when the last of its own threads notices.
             if other != purpose || !matches!(purpose, Swap | Journal) || tries == LEAVING_TRIES {
                 let used = format!("{} by this process", other.as_used());

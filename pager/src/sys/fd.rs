@@ -13,7 +13,7 @@
 //! which the kernel tells in half of the time that device and inode take.
 
 use super::again::patiently;
-use super::fork::without_forks;
+use super::fork::between_forks;
 use crate::sys::exit::end;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{seek, statx, AtFlags, SeekFrom, StatxFlags};
@@ -44,7 +44,7 @@ fn place(soft: u64, hard: u64) -> (u64, u64) {
 /// Moves a descriptor to a high number; it stays where it is if none is free.
 pub fn high(fd: OwnedFd) -> OwnedFd {
     // The limit is the process's: one change at a time. A child would keep what another thread has raised.
-    let (moved, back) = without_forks(|| duplicate_high(&fd));
+    let (moved, back) = between_forks(|| duplicate_high(&fd));
     debug_assert!(back.is_ok(), "{back:?}");
     moved.unwrap_or(fd)
 }

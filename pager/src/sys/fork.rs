@@ -3,12 +3,18 @@
 //! A child has no region of its parent's. Were their addresses free there, its next mapping would lie where its parent's
 //! pointers still point to: it would read as zeroes, and stores would go into memory of others. So they are taken, by nothing
 //! that can be read or written.
+//!
+//! Nor does a child have its parent's threads: what one of them had locked stays locked. So a child has lists of the process
+//! anew ([`OfProcess`]), and leaves alone what it has inherited ([`OfMaker`]).
 
 use super::signals::Shield;
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, Range};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use std::sync::Once;
 
 /// Times that this process and those it comes from have been forked, since they began to count.
@@ -76,9 +82,8 @@ fn begin() {
     });
 }
 
-/// Does something during which no thread forks, by the C library's `fork`: a child would have for good what it changes for a
-/// moment. It neither forks nor panics.
-pub(crate) fn without_forks<T>(f: impl FnOnce() -> T) -> T {
+/// Does something that no child is to see a half of. It neither forks nor panics.
+pub(crate) fn between_forks<T>(f: impl FnOnce() -> T) -> T {
     begin();
     RANGES.with(|_| f())
 }
@@ -117,5 +122,141 @@ impl Withheld {
 impl Drop for Withheld {
     fn drop(&mut self) {
         RANGES.with(|ends| ends.remove(&self.0.start));
+    }
+}
+
+/// What each process has for itself, as lists of what is in it, and their locks.
+pub(crate) struct OfProcess<T: 'static>(AtomicPtr<Made<T>>);
+
+struct Made<T> {
+    by: (Generation, u32),
+    value: T,
+}
+
+impl<T: Default> OfProcess<T> {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(null_mut()))
+    }
+
+    /// This process's.
+    pub(crate) fn get(&self) -> &'static T {
+        let by = (Generation::this(), std::process::id());
+        loop {
+            let found = self.0.load(Acquire);
+            // SAFETY: null, or from the box below, which is never given back.
+            if let Some(made) = unsafe { found.as_ref() }.filter(|m| m.by == by) {
+                return &made.value;
+            }
+            let value = T::default();
+            let new = Box::into_raw(Box::new(Made { by, value }));
+            // The parent's is left as it is.
+            match self.0.compare_exchange(found, new, AcqRel, Acquire) {
+                // SAFETY: as above.
+                Ok(_) => return unsafe { &(*new).value },
+                // SAFETY: from the box, and nobody has seen it.
+                Err(_) => drop(unsafe { Box::from_raw(new) }),
+            }
+        }
+    }
+
+    /// This process's, if there is one: without a system call, and without memory.
+    #[inline]
+    pub(crate) fn known(&self) -> Option<&'static T> {
+        // SAFETY: as in `get`.
+        let made = unsafe { self.0.load(Acquire).as_ref() }?;
+        (!made.by.0.is_over()).then_some(&made.value)
+    }
+}
+
+/// What only the process that has made it takes apart: threads, descriptors and locks are its own. A child of fork forgets it.
+pub(crate) struct OfMaker<T> {
+    value: ManuallyDrop<T>,
+    pid: u32,
+}
+
+impl<T> OfMaker<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            value: ManuallyDrop::new(value),
+            pid: std::process::id(),
+        }
+    }
+}
+
+impl<T> Deref for OfMaker<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for OfMaker<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T> Drop for OfMaker<T> {
+    fn drop(&mut self) {
+        if self.pid == std::process::id() {
+            // SAFETY: not used after this, because it is going away.
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// What a child finds.
+    fn in_child(look: impl FnOnce() -> bool) -> bool {
+        // SAFETY: the child looks and ends.
+        unsafe {
+            let pid = libc::fork();
+            if pid == 0 {
+                libc::_exit(look().into());
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 1
+        }
+    }
+
+    #[test]
+    fn what_is_locked_at_a_fork_is_not_in_the_child() {
+        static LIST: OfProcess<Mutex<Vec<u32>>> = OfProcess::new();
+        assert!(LIST.known().is_none());
+        let mut list = LIST.get().lock().unwrap();
+        list.push(1);
+        assert!(in_child(|| {
+            let unknown = LIST.known().is_none();
+            let empty = LIST.get().try_lock().is_ok_and(|l| l.is_empty());
+            unknown && empty && LIST.known().is_some()
+        }));
+        drop(list);
+        assert_eq!(*LIST.known().unwrap().lock().unwrap(), [1]);
+        assert!(std::ptr::eq(LIST.known().unwrap(), LIST.get()));
+    }
+
+    #[test]
+    fn only_the_maker_takes_apart() {
+        struct Counts<'a>(&'a AtomicU32);
+        impl Drop for Counts<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Relaxed);
+            }
+        }
+        let dropped = AtomicU32::new(0);
+        let made = OfMaker::new(Counts(&dropped));
+        // SAFETY: of the child's memory, which this process does not see.
+        let child = || drop(unsafe { std::ptr::read(&made) });
+        assert!(in_child(|| {
+            child();
+            dropped.load(Relaxed) == 0
+        }));
+        drop(made);
+        assert_eq!(dropped.load(Relaxed), 1);
     }
 }

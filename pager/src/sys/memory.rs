@@ -1,14 +1,13 @@
 //! Mappings that own themselves, buffers of whole pages, zeroed tables of atomics.
 
 use super::again::again;
-use super::fork::without_forks;
+use super::fork::between_forks;
 use super::memfd::Extent;
 use super::PAGE;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io;
 use rustix::mm::{
-    madvise, mmap, mmap_anonymous, mremap_fixed, msync, munlock, munmap, Advice, MapFlags,
-    MremapFlags, MsyncFlags, ProtFlags,
+    madvise, mmap, mmap_anonymous, msync, munlock, munmap, Advice, MapFlags, MsyncFlags, ProtFlags,
 };
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::marker::PhantomData;
@@ -94,8 +93,8 @@ impl Mapping {
         // writable: nobody holds a reference to what is replaced.
         let at = unsafe { self.start.as_ptr().add(offset) };
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // A child would have the file's pages, and nothing would keep others from what is free beside them.
-        without_forks(|| {
+        // A child that had it could use it, and would have its own mappings at the addresses of the rest.
+        between_forks(|| {
             // SAFETY: as above.
             unsafe { mmap(at.cast(), len, ProtFlags::READ, flags, file, from)? };
             self.advise(offset, len, Advice::LinuxDontFork)
@@ -141,7 +140,12 @@ impl Mapping {
         // been lent: readable before and after, and nobody holds a reference to it.
         unsafe {
             let at = self.start.as_ptr().add(offset);
-            mremap_fixed(p, len, len, MremapFlags::MAYMOVE, at.cast())?;
+            // Not by rustix, which gives another flag where it goes by the C library, as for ThreadSanitizer.
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            if libc::mremap(p, len, len, flags, at) == libc::MAP_FAILED {
+                let e = std::io::Error::last_os_error();
+                return Err(io::Errno::from_io_error(&e).unwrap_or(io::Errno::INVAL));
+            }
         }
         own.disown();
         Ok(())

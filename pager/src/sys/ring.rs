@@ -4,6 +4,7 @@
 //! A ring is used by one caller at a time, and only until all its transfers have ended.
 
 use super::fd::{high, Identity};
+use super::fork::OfProcess;
 use io_uring::{opcode, types, IoUring};
 use rustix::fd::{AsRawFd, BorrowedFd, IntoRawFd};
 use std::io;
@@ -87,12 +88,14 @@ fn identity(ring: &IoUring) -> rustix::io::Result<Identity> {
     Identity::of(unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) })
 }
 
-static RINGS: Mutex<Vec<Ring>> = Mutex::new(Vec::new());
+static RINGS: OfProcess<Mutex<Vec<Ring>>> = OfProcess::new();
 
 /// Can transfers be batched? Tried once; why not, as text.
 pub fn available() -> Result<(), &'static str> {
-    static TRIED: OnceLock<Result<(), String>> = OnceLock::new();
-    let tried = TRIED.get_or_init(|| probe().map_err(|e| format!("io_uring: {e}")));
+    static TRIED: OfProcess<OnceLock<Result<(), String>>> = OfProcess::new();
+    let tried = TRIED
+        .get()
+        .get_or_init(|| probe().map_err(|e| format!("io_uring: {e}")));
     tried.as_ref().map(|_| ()).map_err(String::as_str)
 }
 
@@ -131,7 +134,11 @@ fn make() -> io::Result<Ring> {
 
 fn take() -> io::Result<Ring> {
     // Not waited for: a miss must not stand behind others for this.
-    let kept = RINGS.try_lock().ok().and_then(|mut rings| rings.pop());
+    let kept = RINGS
+        .get()
+        .try_lock()
+        .ok()
+        .and_then(|mut rings| rings.pop());
     match kept {
         Some(r) if r.is_ours() => Ok(r),
         _ => make(),
@@ -139,7 +146,7 @@ fn take() -> io::Result<Ring> {
 }
 
 fn keep(r: Ring) {
-    if let Ok(mut rings) = RINGS.try_lock() {
+    if let Ok(mut rings) = RINGS.get().try_lock() {
         if rings.len() < KEPT {
             rings.push(r);
         }

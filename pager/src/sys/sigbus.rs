@@ -4,6 +4,7 @@
 //! miss may have to evict. SIGBUS stays open inside, so that a chained handler may jump out; all
 //! asynchronous signals are blocked, so that no other handler runs on top of the pager's locks.
 
+use super::fork::OfProcess;
 use super::signals::asynchronous;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -36,10 +37,11 @@ const LAYERS: usize = 2;
 const BOTTOM: usize = 0;
 const TOP: usize = 1;
 
-/// What was in place before us, by layer.
+/// What was in place before us, by layer; null: we are not.
 static PREVIOUS: [AtomicPtr<libc::sigaction>; LAYERS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; LAYERS];
-static HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
+/// One change at a time.
+static TURN: OfProcess<Mutex<()>> = OfProcess::new();
 static CALL: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 thread_local! {
@@ -73,8 +75,8 @@ pub fn install(handler: Handler) -> Result<(), InstallError> {
     if super::signals::blocks_sigbus() {
         return Err(InstallError::Blocked);
     }
-    let mut installed = HANDLER.lock().unwrap_or_else(|e| e.into_inner());
-    if installed.is_some() {
+    let _turn = TURN.get().lock().unwrap_or_else(|e| e.into_inner());
+    if has_layer(BOTTOM) {
         return if is_ours(&current()?) {
             Ok(())
         } else {
@@ -82,17 +84,18 @@ pub fn install(handler: Handler) -> Result<(), InstallError> {
         };
     }
     CALL.store(handler as *mut (), Ordering::Release);
-    take_over(BOTTOM)?;
-    *installed = Some(handler);
-    Ok(())
+    take_over(BOTTOM)
+}
+
+fn has_layer(layer: usize) -> bool {
+    !PREVIOUS[layer].load(Ordering::Acquire).is_null()
 }
 
 /// Puts the installed handler on top of the one that somebody has put on it since. Whoever restores what
 /// was there before, as Python's faulthandler does when it ends, restores our own. Once; later calls do nothing.
 pub fn put_on_top() -> Result<(), InstallError> {
-    let installed = HANDLER.lock().unwrap_or_else(|e| e.into_inner());
-    let is_free = PREVIOUS[TOP].load(Ordering::Acquire).is_null();
-    if installed.is_none() || !is_free || is_ours(&current()?) {
+    let _turn = TURN.get().lock().unwrap_or_else(|e| e.into_inner());
+    if !has_layer(BOTTOM) || has_layer(TOP) || is_ours(&current()?) {
         return Ok(());
     }
     take_over(TOP)
@@ -163,7 +166,9 @@ fn take_over(layer: usize) -> Result<(), InstallError> {
         new.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_RESTART;
         new.sa_mask = asynchronous();
         if libc::sigaction(libc::SIGBUS, &new, std::ptr::null_mut()) != 0 {
-            return Err(refused());
+            let refused = refused();
+            PREVIOUS[layer].store(std::ptr::null_mut(), Ordering::Release);
+            return Err(refused);
         }
     }
     Ok(())

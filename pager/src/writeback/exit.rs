@@ -8,16 +8,18 @@
 use super::flush::Writeback;
 use crate::error::Result;
 use crate::sys::exit::say;
+use crate::sys::fork::OfProcess;
 use crate::sys::fuse::pool_thread;
 use std::sync::mpsc::{channel, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, Once, TryLockError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, Once, Weak};
+use std::time::Instant;
 
 /// Pools with writable files, living or not.
-static POOLS: Mutex<Vec<Weak<Writeback>>> = Mutex::new(Vec::new());
+static POOLS: OfProcess<Mutex<Vec<Weak<Writeback>>>> = OfProcess::new();
+
 /// The pool has a writable file: a normal exit syncs it.
 pub(crate) fn remember(pool: &Arc<Writeback>) {
-    let mut pools = POOLS.lock().expect("pools");
+    let mut pools = POOLS.get().lock().expect("pools");
     pools.retain(|p| p.strong_count() > 0);
     if !pools
         .iter()
@@ -40,14 +42,9 @@ pub(crate) fn remember(pool: &Arc<Writeback>) {
 /// Runs in the thread that exits, while others may continue. They may exit too, or hold what a sync
 /// waits for: so the work is done by a thread of its own, and waited for no longer than was agreed.
 extern "C" fn hook() {
-    let Some(all) = names() else { return };
-    // A child of fork has no right to the pools of its parent.
-    let (pools, foreign): (Vec<_>, Vec<_>) = all
-        .iter()
-        .filter_map(Weak::upgrade)
-        .partition(|p| p.resources().is_of_this_process());
+    let Ok(all) = POOLS.get().lock() else { return };
+    let pools: Vec<_> = all.iter().filter_map(Weak::upgrade).collect();
     drop(all);
-    leave(foreign);
     let limit = pools.iter().map(|p| p.resources().config.exit_limit).max();
     let Some(limit) = limit.filter(|l| !l.is_zero()) else {
         return leave(pools);
@@ -91,18 +88,6 @@ extern "C" fn hook() {
         ));
     }
     leave(pools);
-}
-
-/// The list; none if it stays locked: in a child of fork, for ever if another thread had it then.
-fn names() -> Option<MutexGuard<'static, Vec<Weak<Writeback>>>> {
-    for _ in 0..100 {
-        match POOLS.try_lock() {
-            Ok(all) => return Some(all),
-            Err(TryLockError::Poisoned(_)) => return None,
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
-        }
-    }
-    None
 }
 
 /// The process is ending: a pool must not be taken apart now by the last thread that names it.

@@ -6,7 +6,7 @@ use crate::common::cgroup::Cgroup;
 use crate::common::*;
 use coldset_pager::{Error, Pool, PoolConfig, SwapConfig};
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn swap(bytes: u64) -> SwapConfig {
     SwapConfig::lz4(bytes).and_temporary(bytes)
@@ -171,6 +171,43 @@ fn what_is_promised_is_kept() {
         .step_by(1 << 32)
         .all(|at| huge.bytes()[at] == 5));
     pool.resize(4 * MIB).unwrap();
+}
+
+/// What is promised to a region in one thread is promised while another makes the budget smaller: one of the two is refused.
+#[test]
+fn a_promise_and_a_smaller_budget_do_not_pass_each_other() {
+    let _one = alone();
+    let swap = SwapConfig::none().and_temporary(8 * MIB);
+    let Some(pool) = faulting(PoolConfig::new(8 * MIB).swap(swap)) else {
+        return;
+    };
+    let Err(Error::Overcommit { available, .. }) = pool.anonymous(1 << 30) else {
+        panic!("more than there is has been promised");
+    };
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for mib in [4, 8].into_iter().cycle() {
+                match pool.resize(mib * MIB) {
+                    Ok(()) | Err(Error::Promised { .. }) => {}
+                    Err(e) => panic!("{e}"),
+                }
+                if stop.load(Relaxed) {
+                    return;
+                }
+            }
+        });
+        let end = Instant::now() + soak(1.5);
+        let mut both = 0;
+        while Instant::now() < end && both == 0 {
+            if let Ok(region) = pool.anonymous(available as usize / PAGE * PAGE) {
+                both += usize::from(pool.budget() < 8 * MIB);
+                drop(region);
+            }
+        }
+        stop.store(true, Relaxed);
+        assert_eq!(both, 0, "a region has more than swap and the budget hold");
+    });
 }
 
 /// Whoever uses more than was overcommitted ends with one line, not in a hang.

@@ -1,196 +1,246 @@
-//! Forks in the middle of things: what a child may still do, and that its parent does not notice.
+//! Children of fork that go on: with pools of their own, and without those of their parents.
 #![allow(unsafe_code, reason = "fork")]
 
 use crate::common::*;
-use crate::streams::{pool_with, Pages, BLOCK, BUDGET};
-use coldset_pager::{FaultMode, Limits, Pool, PoolConfig, Region, SwapConfig};
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use crate::streams::{pool_with, read, Pages, BLOCK, BUDGET};
+use coldset_pager::{FaultMode, Pool, PoolConfig, Region, SwapConfig};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
-/// After this a process that waits for ever is ended.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn config(mode: FaultMode) -> PoolConfig {
-    let swap = SwapConfig::lz4(16 * MIB);
-    PoolConfig::new(MIB).swap(swap).fault_mode(mode)
+fn config(budget: u64) -> PoolConfig {
+    PoolConfig::new(budget).swap(SwapConfig::lz4(16 * MIB).and_temporary(16 * MIB))
 }
 
-fn touch(region: &Region) {
-    for p in 0..region.len() / PAGE {
-        // SAFETY: inside the region; others only read, too.
-        unsafe { region.as_ptr().add(p * PAGE).read_volatile() };
+/// How a child ends that does `work`, by its code; none: it does not.
+fn fork(work: impl FnOnce() -> i32) -> Option<i32> {
+    // SAFETY: the child does what the caller wants to know of, and ends.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let code = work();
+        // SAFETY: ends the child without what belongs to the parent.
+        unsafe { libc::_exit(code) };
     }
-}
-
-/// Runs `work` in a child of fork, and waits for it.
-fn in_child(work: impl FnOnce()) -> ExitStatus {
-    // SAFETY: the C library's allocator can be used in the child, and it exits without running anything of the parent's.
-    unsafe {
-        let pid = libc::fork();
-        if pid == 0 {
-            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            libc::_exit(i32::from(done.is_err()));
-        }
-        let mut status = 0;
-        let end = Instant::now() + PATIENCE / 4;
-        while libc::waitpid(pid, &mut status, libc::WNOHANG) == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-            // Not by an alarm, which the pager may block.
+    let end = Instant::now() + Duration::from_secs(30);
+    let mut status = 0;
+    loop {
+        // SAFETY: the child made above. Signals other than this one may be blocked where it hangs.
+        unsafe {
+            if libc::waitpid(pid, &mut status, libc::WNOHANG) == pid {
+                return libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+            }
             if Instant::now() > end {
                 libc::kill(pid, libc::SIGKILL);
             }
         }
-        ExitStatus::from_raw(status)
+        std::thread::sleep(Duration::from_micros(200));
     }
 }
 
-/// In a process of its own, which ends if it takes too long.
-#[track_caller]
-fn alone_in_time(name: &str, work: impl FnOnce()) {
+/// Counts in a word of each page, some pages at a time.
+fn use_pages(r: &Region, random: &mut Random) {
+    for _ in 0..64 {
+        let page = random.below((r.len() / PAGE) as u64) as usize;
+        // SAFETY: a word of the region; all access to it is atomic.
+        let word = unsafe { &*(r.as_ptr().add(page * PAGE) as *const AtomicU64) };
+        word.fetch_add(1, Relaxed);
+    }
+}
+
+/// What a thread of the parent has locked at the moment of the fork stays locked in the child for ever.
+#[test]
+fn a_child_of_fork_has_a_pool_of_its_own() {
+    const NAME: &str = "a_child_of_fork_has_a_pool_of_its_own";
     if child::role().is_none() {
-        let _one = alone();
-        let out = child::run(name, "forker");
+        let out = child::run(NAME, "parent");
         assert!(out.status.success(), "{}", child::text(&out));
         return;
     }
-    // SAFETY: a signal to this process, whose default action ends it.
-    unsafe { libc::alarm(PATIENCE.as_secs() as u32) };
-    work();
-}
-
-/// A child drops what it has inherited: the threads that serve its parent's misses go on.
-#[test]
-fn what_a_child_drops_its_parent_keeps() {
-    alone_in_time("what_a_child_drops_its_parent_keeps", || {
-        for mode in [FaultMode::Thread, FaultMode::Sigbus] {
-            let Ok(pool) = Pool::new(config(mode)) else {
-                println!("skipped: {mode:?}");
-                continue;
-            };
-            let region = pool.anonymous(4 * MIB as usize).unwrap();
-            touch(&region);
-            let mut inherited = Some((region, pool));
-            let ended = in_child(|| drop(inherited.take()));
-            assert!(ended.success(), "{mode:?}: {ended}");
-            let (region, pool) = inherited.unwrap();
-            (0..4).for_each(|_| touch(&region));
-            drop((region, pool));
-        }
-    });
-}
-
-/// Nothing comes to lie at the addresses of a region in a child, also where its parent was just mapping a part of a file there.
-#[test]
-fn a_child_has_nothing_where_blocks_are_lent() {
-    alone_in_time("a_child_has_nothing_where_blocks_are_lent", || {
-        let file = Pages::new(16 << 10);
-        let swap = SwapConfig::lz4(BUDGET);
-        let Some(pool) = pool_with(PoolConfig::new(BUDGET).swap(swap)) else {
-            return;
-        };
-        let region = pool.group("g", Limits::new()).unwrap();
-        let region = region.file_read_only(&file.0).unwrap();
-        let stop = AtomicBool::new(false);
-        let strace = slow_mappings();
-        std::thread::scope(|s| {
-            s.spawn(|| {
+    let Some(pool) = faulting(config(MIB)) else {
+        return;
+    };
+    let path = temp("fork");
+    std::fs::write(&path, [1; 4 * PAGE]).unwrap();
+    let region = pool.anonymous(4 * MIB as usize).unwrap();
+    let stop = AtomicBool::new(false);
+    let ends: Vec<Option<i32>> = std::thread::scope(|s| {
+        for t in 0..3 {
+            let (region, stop, pool) = (&region, &stop, &pool);
+            s.spawn(move || {
+                let mut random = Random::new(t);
                 while !stop.load(Relaxed) {
-                    touch(&region);
+                    use_pages(region, &mut random);
+                    if t == 0 {
+                        drop(pool.anonymous(PAGE));
+                    }
                 }
             });
-            for n in 0..30 {
-                let ended = in_child(|| assert_eq!(free(&region), None));
-                if !ended.success() {
-                    stop.store(true, Relaxed);
-                    panic!("child {n}: {ended}");
-                }
+        }
+        let own = || {
+            let pool = Pool::new(config(MIB)).unwrap();
+            let mut region = pool.anonymous(2 * MIB as usize).unwrap();
+            for (i, page) in region.bytes_mut().chunks_mut(PAGE).enumerate() {
+                page[9] = i as u8 | 1;
             }
-            stop.store(true, Relaxed);
-        });
-        assert!(pool.stats().lent > 0, "{:?}", pool.stats());
-        if let Some((mut strace, _said)) = strace {
-            strace.kill().unwrap();
-            strace.wait().unwrap();
+            let mut pages = region.bytes().chunks(PAGE).enumerate();
+            let good = pages.all(|(i, page)| page[9] == i as u8 | 1);
+            let file = pool.file_read_only(&path).unwrap();
+            i32::from(!(good && file.bytes()[3 * PAGE] == 1))
+        };
+        let end = Instant::now() + soak(2.0);
+        let more = |ends: &[Option<i32>]| Instant::now() < end && ends.last() != Some(&None);
+        let mut ends = Vec::new();
+        while more(&ends) {
+            ends.push(fork(own));
         }
+        stop.store(true, Relaxed);
+        ends
     });
+    std::fs::remove_file(&path).unwrap();
+    println!("{} children", ends.len());
+    let bad = ends.iter().position(|&e| e != Some(0));
+    assert_eq!(bad.map(|n| (n, ends[n])), None);
 }
 
-/// Makes this process wait after each mapping it makes, if `strace` is there and may: others meet it there.
-fn slow_mappings() -> Option<(Child, BufReader<ChildStderr>)> {
-    let mut strace = Command::new("strace")
-        .args(["-f", "-o", "/dev/null", "-e", "trace=mmap"])
-        .args(["-e", "inject=mmap:delay_exit=2000", "-p"])
-        .arg(std::process::id().to_string())
-        .stderr(Stdio::piped())
-        .spawn()
-        .ok()?;
-    // One line for all threads that there are; none if it may not. It goes on saying something.
-    let mut said = BufReader::new(strace.stderr.take().unwrap());
-    let mut line = String::new();
-    while said.read_line(&mut line).is_ok_and(|n| n > 0) {
-        if line.contains(" attached") {
-            return Some((strace, said));
-        }
-    }
-    println!("without strace, which may not look at this process");
-    None
-}
-
-/// A page of the region at whose address a new mapping may lie, or that can be read.
-fn free(region: &Region) -> Option<usize> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    (0..region.len() / PAGE).step_by(BLOCK).find(|p| {
-        // SAFETY: in a child, at an address at which nothing is, or nothing happens.
-        unsafe {
-            let at = region.as_ptr().add(p * PAGE).cast();
-            let is_free = libc::mmap(at, PAGE, libc::PROT_NONE, flags, -1, 0) != libc::MAP_FAILED;
-            is_free || libc::madvise(at, PAGE, libc::MADV_POPULATE_READ) == 0
-        }
-    })
-}
-
-/// A child makes a pool of its own, whatever other threads of its parent were doing.
+/// It ends as any program does: what it has inherited is dropped. The parent's threads, files and locks are the parent's.
 #[test]
-fn a_child_makes_a_pool_of_its_own() {
-    alone_in_time("a_child_makes_a_pool_of_its_own", || {
-        let Some(pool) = faulting(config(FaultMode::Sigbus)) else {
-            return;
-        };
-        let region = pool.anonymous(4 * MIB as usize).unwrap();
-        let stop = AtomicBool::new(false);
-        let until_stopped = |work: &dyn Fn()| {
-            while !stop.load(Relaxed) {
-                work();
-            }
-        };
-        let limit = limit_on_files();
-        std::thread::scope(|s| {
-            s.spawn(|| until_stopped(&|| touch(&region)));
-            s.spawn(|| until_stopped(&|| drop(Pool::new(config(FaultMode::Explicit)).unwrap())));
-            for n in 0..200 {
-                let ended = in_child(|| {
-                    assert_eq!(limit_on_files(), limit);
-                    let own = Pool::new(config(FaultMode::Sigbus)).unwrap();
-                    touch(&own.anonymous(2 * MIB as usize).unwrap());
-                });
-                if !ended.success() {
-                    stop.store(true, Relaxed);
-                    panic!("child {n}: {ended}");
+fn what_a_child_of_fork_drops_is_still_the_parents() {
+    const NAME: &str = "what_a_child_of_fork_drops_is_still_the_parents";
+    let Some(role) = child::role() else {
+        for role in ["sigbus", "thread", "explicit"] {
+            let out = child::run(NAME, role);
+            assert!(out.status.success(), "{role}: {}", child::text(&out));
+        }
+        return;
+    };
+    let mode = match &*role {
+        "sigbus" => FaultMode::Sigbus,
+        "thread" => FaultMode::Thread,
+        _ => FaultMode::Explicit,
+    };
+    let swap = temp("fork-swap");
+    let journal = temp("fork-journal");
+    let config = PoolConfig::new(MIB)
+        .fault_mode(mode)
+        .swap(SwapConfig::lz4(8 * MIB).and_zstd().and_file(&swap, 8 * MIB))
+        .journal(&journal);
+    let Some(pool) = faulting(config) else { return };
+    let path = temp("fork-file");
+    std::fs::write(&path, vec![0; 2 * MIB as usize]).unwrap();
+    let regions = [
+        pool.anonymous(4 * MIB as usize).unwrap(),
+        pool.file(&path).unwrap(),
+    ];
+    let store = |round: u8| {
+        for region in &regions {
+            for p in 0..region.len() / PAGE {
+                if mode == FaultMode::Explicit {
+                    region.fix_mut(p).unwrap()[5] = round ^ p as u8;
+                } else {
+                    // SAFETY: a byte of the region, which nobody else uses.
+                    unsafe { *region.as_ptr().add(p * PAGE + 5) = round ^ p as u8 };
                 }
             }
-            stop.store(true, Relaxed);
-        });
+        }
+    };
+    let check = |round: u8| {
+        for region in &regions {
+            for p in 0..region.len() / PAGE {
+                let found = match mode {
+                    FaultMode::Explicit => region.fix(p).unwrap()[5],
+                    // SAFETY: as above.
+                    _ => unsafe { *region.as_ptr().add(p * PAGE + 5) },
+                };
+                assert_eq!(found, round ^ p as u8, "page {p}");
+            }
+        }
+    };
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_secs(60));
+        eprintln!("it hangs");
+        std::process::abort();
     });
+    for round in 0..20 {
+        store(round);
+        let dropped = fork(|| {
+            // SAFETY: of the child's memory, which the parent does not see.
+            unsafe {
+                drop(std::ptr::read(&regions));
+                drop(std::ptr::read(&pool));
+            }
+            0
+        });
+        assert_eq!(dropped, Some(0), "round {round}");
+        check(round);
+    }
+    regions[1].sync(0..PAGE).unwrap();
+    drop(regions);
+    drop(pool);
+    let file = std::fs::read(&path).unwrap();
+    assert!(file
+        .chunks(PAGE)
+        .enumerate()
+        .all(|(p, c)| c[5] == 19 ^ p as u8));
+    assert!(coldset_pager::journal::replay(&journal).is_ok_and(|r| !r.truncated));
+    for p in [path, swap, journal] {
+        std::fs::remove_file(p).unwrap();
+    }
 }
 
-fn limit_on_files() -> u64 {
-    // SAFETY: zeroes are a value of it, and the kernel fills it.
-    unsafe {
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
-        limit.rlim_cur
+/// A file that is read in order beside forks: no child has a block that is just being lent, nor anything else at the addresses of
+/// the region.
+#[test]
+fn a_child_of_fork_has_nothing_of_a_stream() {
+    const NAME: &str = "a_child_of_fork_has_nothing_of_a_stream";
+    if child::role().is_none() {
+        let out = child::run(NAME, "parent");
+        assert!(out.status.success(), "{}", child::text(&out));
+        return;
     }
+    let Some(pool) = pool_with(PoolConfig::new(BUDGET)) else {
+        return;
+    };
+    let file = Pages::new(24 << 10);
+    let region = pool.file_read_only(&file.0).unwrap();
+    let (lent, stop) = (pool.stats().lent, AtomicBool::new(false));
+    // What is mapped there cannot be used, and is there: nothing else comes to lie where it is.
+    let look = || {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let mut found = 0;
+        let mut there = 0u8;
+        for page in (0..file.1).step_by(BLOCK) {
+            // SAFETY: the kernel is asked whether it can read there, and whether something is mapped.
+            unsafe {
+                let at = region.as_ptr().add(page * PAGE).cast();
+                let known = libc::mincore(at, PAGE, &mut there) == 0;
+                let mapped = libc::mmap(at, PAGE, libc::PROT_READ, flags, -1, 0);
+                let readable = libc::madvise(at, PAGE, libc::MADV_POPULATE_READ) == 0;
+                found |= i32::from(!known || mapped != libc::MAP_FAILED) | i32::from(readable) << 1;
+            }
+        }
+        found
+    };
+    let ends: Vec<Option<i32>> = std::thread::scope(|s| {
+        s.spawn(|| {
+            while !stop.load(Relaxed) {
+                let mut pages = 0..file.1;
+                while pages
+                    .next()
+                    .filter(|_| !stop.load(Relaxed))
+                    .is_some_and(|p| {
+                        read(&region, p);
+                        true
+                    })
+                {}
+            }
+        });
+        let end = Instant::now() + soak(3.0);
+        let mut ends = Vec::new();
+        while Instant::now() < end && ends.last().is_none_or(|&e| e == Some(0)) {
+            ends.push(fork(look));
+        }
+        stop.store(true, Relaxed);
+        ends
+    });
+    println!("{} children, {} lent", ends.len(), pool.stats().lent - lent);
+    assert!(ends.iter().all(|&e| e == Some(0)), "{:?}", ends.last());
 }

@@ -10,6 +10,7 @@ mod common;
 
 mod ahead;
 mod budget;
+mod children;
 mod counted;
 mod descriptors;
 mod doors;

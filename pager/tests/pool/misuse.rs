@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "system calls on a region")]
 
 use crate::common::*;
-use coldset_pager::{Error, Limits, Pool, PoolConfig, SwapConfig};
+use coldset_pager::{Error, FaultMode, Limits, Pool, PoolConfig, SwapConfig};
 use std::ffi::c_void;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
@@ -383,6 +383,44 @@ fn removed_pages_that_are_evicted_count_as_zeroes() {
         "{zero} of {in_memory} in memory"
     );
     assert!(kept > 100, "evicted pages keep what they have");
+}
+
+/// Safe code may forget a pin or a guard, which then never lets go. The region goes all the same, with what was stored.
+#[test]
+fn guards_that_were_forgotten_end_with_their_region() {
+    let _one = alone();
+    for mode in [FaultMode::Sigbus, FaultMode::Explicit] {
+        let Some(pool) = faulting(lz4(MIB).fault_mode(mode)) else {
+            return;
+        };
+        let path = temp("forgotten");
+        std::fs::write(&path, [0; 8 * PAGE]).unwrap();
+        for close in [true, false] {
+            let mut regions = vec![pool.file(&path).unwrap(), pool.anonymous(8 * PAGE).unwrap()];
+            for region in &mut regions {
+                if mode == FaultMode::Explicit {
+                    let mut guard = region.fix_mut(2).unwrap();
+                    guard[1] = 7 + u8::from(close);
+                    std::mem::forget(guard);
+                    std::mem::forget(region.fix(3).unwrap());
+                } else {
+                    std::mem::forget(region.pin(2 * PAGE..4 * PAGE, true).unwrap());
+                    region.bytes_mut()[2 * PAGE + 1] = 7 + u8::from(close);
+                }
+            }
+            for region in regions {
+                match close {
+                    true => region.close().unwrap(),
+                    false => drop(region),
+                }
+            }
+            let file = std::fs::read(&path).unwrap();
+            assert_eq!(file[2 * PAGE + 1], 7 + u8::from(close), "{mode:?}");
+        }
+        assert_eq!(pool.stats().resident_pages, 0);
+        pool.check();
+        std::fs::remove_file(path).unwrap();
+    }
 }
 
 /// Open descriptors and mappings of the process.

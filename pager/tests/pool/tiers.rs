@@ -46,7 +46,7 @@ fn stressed(swap: SwapConfig, time: Duration) -> Option<Stats> {
     let stop = AtomicBool::new(false);
     let (s, peak) = std::thread::scope(|s| {
         let watcher = s.spawn(|| watch(&[&pool], &stop));
-        let meddler = s.spawn(|| meddle(&group, budget, &stop, &|_| ()));
+        let meddler = s.spawn(|| meddle(&group, budget, &stop, &|_| pool.check()));
         let out = stress(&region, Access::Faulting, 3, time, 50);
         stop.store(true, Relaxed);
         meddler.join().unwrap();
