@@ -202,12 +202,7 @@ impl Beside {
             SwapSpec::Zram(size, _) => ("zram", size.pages_of(0)),
             SwapSpec::Disk(size, _) => ("disk", size.pages_of(0)),
         };
-        json!({
-            "limit": match s.limit {
-                Limit::Cgroup => "cgroup",
-                Limit::Machine { .. } => "machine",
-            },
-            "room": s.room().map(Room::json),
+        let mut json = json!({
             "swap": kind,
             "swap_pages": pages,
             "swappiness": s.swappiness,
@@ -229,6 +224,11 @@ impl Beside {
             "inodes": "root",
             "not_in_it": s.without,
             "ended": self.ended.iter().cloned().collect::<IndexMap<_, _>>(),
-        })
+        });
+        if s.limit != Limit::Cgroup {
+            json["limit"] = "machine".into();
+            json["room"] = s.room().map(Room::json).into();
+        }
+        json
     }
 }
