@@ -89,7 +89,12 @@ pub fn random_trace(name: &str, kind: u8, pages: u32, accesses: u32) -> String {
 /// A trace of two tasks, each with a file of its own, that take turns after `turn` accesses. A quarter is of the second.
 #[track_caller]
 pub fn two_tasks(name: &str, turn: usize, accesses: u32) -> String {
-    let path = random_trace(name, 1, 3000, accesses);
+    two_tasks_of(name, turn, 3000, accesses)
+}
+
+/// The same with files of so many pages.
+pub fn two_tasks_of(name: &str, turn: usize, pages: u32, accesses: u32) -> String {
+    let path = random_trace(name, 1, pages, accesses);
     let mut bytes = std::fs::read(&path).expect("the trace");
     for (i, record) in bytes.chunks_exact_mut(8).enumerate() {
         let task = u8::from(i / turn % 4 == 3);
