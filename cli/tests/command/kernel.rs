@@ -132,7 +132,7 @@ fn a_machine_short_of_memory_reclaims_as_the_lab_says() {
     let Some(&(version, _)) = kernels_here().first() else {
         return;
     };
-    let trace = two_tasks_of("short", 6, 6000, 80_000);
+    let trace = two_tasks_of("short", 6, 14_000, 80_000);
     let validate = format!(
         "validate {trace} --limit machine --memory 8000pages --kernel debian:{version} --repeat 2 --timeout 240 --json -"
     );
@@ -140,7 +140,7 @@ fn a_machine_short_of_memory_reclaims_as_the_lab_says() {
     let kernel = &v["kernels"][0];
     let stolen = &kernel["counters"]["stolen"];
     let [measured, predicted] = ["measured", "predicted"].map(|of| stolen[of].as_f64().unwrap());
-    assert!(measured > 10_000.0, "{measured}");
+    assert!(measured > 5_000.0, "{measured}");
     let error = (predicted / measured - 1.0).abs();
     assert!(error < 0.08, "{predicted} predicted, {measured} measured");
     let room = kernel["prediction"]["room"]["pages"].as_u64().unwrap();
