@@ -143,7 +143,6 @@ impl Sweeper {
         f.any = mapped > 0;
         meanwhile();
         if f.any {
-            area.stream().hide(&range);
             area.memory().zap(range.start * PAGE, range.len() * PAGE);
         }
         f

@@ -12,11 +12,9 @@ use crate::page::PageState;
 use crate::plant::{self, Plant};
 use crate::policy::Arrival;
 use crate::region::area::Area;
-use crate::region::followed::{sampled, samples};
 use crate::store::compressed::SCRATCH;
 use crate::store::storage::read_exact;
 use crate::sys::memory::PageBuf;
-use crate::sys::pagemap::{Run, Scan};
 use crate::sys::{clock, PAGE};
 use crate::writeback::flush::Writeback;
 use std::io;
@@ -39,9 +37,7 @@ const BOUNCES: usize = 2;
 pub(super) enum Cause {
     /// A thread waits for the first of them, to read it or to store to it.
     Miss { write: bool },
-    /// Nobody waits: a thread comes to them in order.
-    Ahead,
-    /// Nobody waits: the program says that it will use them.
+    /// Nobody waits: they are expected to be used.
     Expected,
 }
 
@@ -51,7 +47,7 @@ impl Cause {
     }
 
     fn is_miss(self) -> bool {
-        matches!(self, Self::Miss { .. })
+        self != Self::Expected
     }
 }
 
@@ -124,16 +120,11 @@ impl Misses {
         loop {
             match area.words().get(page).state() {
                 PageState::Resident | PageState::Writeback => return Ok(()),
-                PageState::Busy => {
-                    // It may have used pages that are just coming in, before they left the page table.
-                    area.stream().hide(&(page..page + 1));
-                    area.words().wait_while(page, PageState::Busy);
-                }
+                PageState::Busy => area.words().wait_while(page, PageState::Busy),
                 PageState::Evicted => {
                     meanwhile();
                     if self.claim(area, page)? {
                         let most = area.stream().window(page, self.res.config.read_ahead);
-                        self.look_back(area, page, most);
                         let n = match most {
                             1 => 1,
                             _ => most.min(1 + self.pages_before_a_loan(area, page + 1)),
@@ -188,7 +179,7 @@ impl Misses {
 
     /// Fills pages that the caller owns, if there is room. False: they have been given back.
     pub(super) fn fill_or_leave(&self, area: &Area, first: usize, n: usize) -> bool {
-        match self.fill_owned(area, first, n, Cause::Ahead) {
+        match self.fill_owned(area, first, n, Cause::Expected) {
             Ok(filled) if filled > 0 => {
                 self.res.counts.filled.fetch_add(n as u64, Relaxed);
                 true
@@ -404,20 +395,6 @@ impl Misses {
         }
     }
 
-    /// A miss in order is to fill `window` pages: has its thread used all that was read ahead of it?
-    fn look_back(&self, area: &Area, page: usize, window: usize) {
-        let most = self.res.config.read_ahead;
-        let Some(pages) = area.stream().comes_to(page, window, most) else {
-            return;
-        };
-        let mut used = 0;
-        if let Some(pm) = self.res.pagemap.as_ref().filter(|_| !area.is_explicit()) {
-            let found = |run: Run| used += sampled(run.first..run.first + run.pages);
-            area.memory().scan(pm, Scan::Present, pages.clone(), found);
-        }
-        area.stream().followed().judge(&pages, used);
-    }
-
     /// Pages that a stream may hand over at once; 0: none.
     fn most_ahead(&self) -> usize {
         let most = MOST_AHEAD.min((self.res.gate.budget() / SHARE) as usize);
@@ -431,18 +408,11 @@ impl Misses {
 }
 
 /// Pages that nobody has asked for leave the page table, as the kernel leaves what it reads ahead out of it: a page that
-/// is mapped counts as used at the next look. Of those before a thread that has used all before them, only a sample
-/// (`region/followed.rs`).
+/// is mapped counts as used at the next look.
 fn unmap_ahead(area: &Area, pages: Range<usize>, cause: Cause) {
     let ahead = pages.start + usize::from(cause.is_miss())..pages.end;
-    if ahead.is_empty() || area.is_explicit() {
-        return;
-    }
-    let unmap = |p: Range<usize>| area.memory().zap(p.start * PAGE, p.len() * PAGE);
-    if cause != Cause::Expected && area.stream().followed().uses_all() {
-        samples(ahead).for_each(unmap);
-    } else {
-        unmap(ahead);
+    if !ahead.is_empty() && !area.is_explicit() {
+        area.memory().zap(ahead.start * PAGE, ahead.len() * PAGE);
     }
 }
 

@@ -9,11 +9,9 @@
 //! | `tables.rs` | blocks of pages in memory, and the kernel's page tables for them |
 //! | `backing.rs` | the file behind it |
 //! | `stream.rs` | recognizes a reader who goes through it in order |
-//! | `followed.rs` | whether such a reader uses all that is read ahead of it |
 
 pub(crate) mod area;
 pub(crate) mod backing;
-pub(crate) mod followed;
 pub(crate) mod lent;
 pub(crate) mod memory;
 pub(crate) mod stream;

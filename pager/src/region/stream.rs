@@ -4,8 +4,6 @@
 //! before, up to the configured number. A stream at that number hands the pages that follow to a thread
 //! (`miss/ahead.rs`), more each time.
 
-use super::followed::Followed;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::*};
 use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
@@ -21,7 +19,6 @@ pub(crate) struct Stream {
     handed: AtomicU64,
     /// A [`Pattern`].
     pattern: AtomicU8,
-    followed: Followed,
     /// Held while the thread reads ahead; true once the region goes away.
     closed: Mutex<bool>,
     /// The same for handler threads, of which several may fill.
@@ -68,29 +65,6 @@ impl Stream {
         }
     }
 
-    /// Does the reader use all that is read ahead of it?
-    pub(crate) fn followed(&self) -> &Followed {
-        &self.followed
-    }
-
-    /// A miss of `page` is to fill `window` pages. Returns what its thread has come through since its last miss, if both were to
-    /// fill the largest number; see [`Followed::comes_to`].
-    pub(crate) fn comes_to(&self, page: usize, window: usize, most: usize) -> Option<Range<usize>> {
-        if window < most || most == 1 {
-            self.followed.begins(page);
-            return None;
-        }
-        let next = (self.last.load(Relaxed) >> 8) as usize;
-        // What was handed over goes on where the thread has been caught up with.
-        let (from, handed) = self.handed();
-        self.followed.comes_to(page, next.max(from + handed) + most)
-    }
-
-    /// Pages leave the page table, and some of these may have been used.
-    pub(crate) fn hide(&self, pages: &Range<usize>) {
-        self.followed.hide(pages);
-    }
-
     fn handed(&self) -> (usize, usize) {
         let h = self.handed.load(Relaxed);
         ((h >> 16) as usize, (h & 0xFFFF) as usize)
@@ -134,7 +108,6 @@ impl Stream {
         let _none_served = self.gone.write().expect("a stream");
         self.last.store(FORGOTTEN, Relaxed);
         self.handed.store(0, Relaxed);
-        self.followed.begins(0);
     }
 
     /// When this returns nothing is filled any more, neither ahead nor for a message that is late.

@@ -19,7 +19,6 @@ mod exit;
 mod explicit;
 mod file_locks;
 mod files;
-mod followed;
 mod forks;
 mod full_disk;
 mod injected;
