@@ -23,7 +23,6 @@ use std::time::{Duration, Instant};
 pub(crate) struct Handlers {
     uffd: Arc<Userfaultfd>,
     stop: Arc<Kept>,
-    pid: u32,
 }
 
 impl Handlers {
@@ -52,7 +51,6 @@ impl Handlers {
         let h = Self {
             uffd: Arc::new(uffd),
             stop: Arc::new(stop.map_err(Error::sys("making an eventfd"))?),
-            pid: std::process::id(),
         };
         let (uffd, stop) = (h.uffd.clone(), h.stop.clone());
         pool_thread("coldset-keep", move || keep(&uffd, messages, &stop)).map_err(Error::io(
@@ -69,8 +67,7 @@ impl Handlers {
 
 impl Drop for Handlers {
     fn drop(&mut self) {
-        // A child of fork shares what would tell its parent's threads.
-        if self.pid == std::process::id() && self.stop.is_ours() {
+        if self.stop.is_ours() {
             let told = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
             debug_assert!(told.is_ok(), "{told:?}");
         }

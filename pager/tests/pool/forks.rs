@@ -4,29 +4,35 @@
 use crate::common::*;
 use crate::streams::{pool_with, read, Pages, BLOCK, BUDGET};
 use coldset_pager::{FaultMode, Pool, PoolConfig, Region, SwapConfig};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
+
+/// After this a child that waits for ever is ended.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn config(budget: u64) -> PoolConfig {
     PoolConfig::new(budget).swap(SwapConfig::lz4(16 * MIB).and_temporary(16 * MIB))
 }
 
-/// How a child ends that does `work`, by its code; none: it does not.
-fn fork(work: impl FnOnce() -> i32) -> Option<i32> {
-    // SAFETY: the child does what the caller wants to know of, and ends.
+/// Does `work` in a child of fork, which ends with a failure if that panics.
+fn in_child(work: impl FnOnce()) -> ExitStatus {
+    // SAFETY: the C library's allocator can be used in the child, and it exits without running anything of the parent's.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        let code = work();
-        // SAFETY: ends the child without what belongs to the parent.
-        unsafe { libc::_exit(code) };
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        // SAFETY: as above.
+        unsafe { libc::_exit(i32::from(done.is_err())) };
     }
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + PATIENCE;
     let mut status = 0;
     loop {
         // SAFETY: the child made above. Signals other than this one may be blocked where it hangs.
         unsafe {
             if libc::waitpid(pid, &mut status, libc::WNOHANG) == pid {
-                return libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+                return ExitStatus::from_raw(status);
             }
             if Instant::now() > end {
                 libc::kill(pid, libc::SIGKILL);
@@ -34,6 +40,20 @@ fn fork(work: impl FnOnce() -> i32) -> Option<i32> {
         }
         std::thread::sleep(Duration::from_micros(200));
     }
+}
+
+/// Child after child for a time, or until one fails.
+fn children(seconds: f64, work: impl Fn()) -> Result<usize, String> {
+    let end = Instant::now() + soak(seconds);
+    let mut n = 0;
+    while Instant::now() < end {
+        let ended = in_child(&work);
+        if !ended.success() {
+            return Err(format!("child {n}: {ended}"));
+        }
+        n += 1;
+    }
+    Ok(n)
 }
 
 /// Counts in a word of each page, some pages at a time.
@@ -62,7 +82,13 @@ fn a_child_of_fork_has_a_pool_of_its_own() {
     std::fs::write(&path, [1; 4 * PAGE]).unwrap();
     let region = pool.anonymous(4 * MIB as usize).unwrap();
     let stop = AtomicBool::new(false);
-    let ends: Vec<Option<i32>> = std::thread::scope(|s| {
+    let limit = limit_on_files();
+    let done = std::thread::scope(|s| {
+        s.spawn(|| {
+            while !stop.load(Relaxed) {
+                drop(Pool::new(config(MIB).fault_mode(FaultMode::Explicit)).unwrap());
+            }
+        });
         for t in 0..3 {
             let (region, stop, pool) = (&region, &stop, &pool);
             s.spawn(move || {
@@ -75,30 +101,32 @@ fn a_child_of_fork_has_a_pool_of_its_own() {
                 }
             });
         }
-        let own = || {
+        let done = children(2.0, || {
+            assert_eq!(limit_on_files(), limit);
             let pool = Pool::new(config(MIB)).unwrap();
             let mut region = pool.anonymous(2 * MIB as usize).unwrap();
             for (i, page) in region.bytes_mut().chunks_mut(PAGE).enumerate() {
                 page[9] = i as u8 | 1;
             }
-            let mut pages = region.bytes().chunks(PAGE).enumerate();
-            let good = pages.all(|(i, page)| page[9] == i as u8 | 1);
-            let file = pool.file_read_only(&path).unwrap();
-            i32::from(!(good && file.bytes()[3 * PAGE] == 1))
-        };
-        let end = Instant::now() + soak(2.0);
-        let more = |ends: &[Option<i32>]| Instant::now() < end && ends.last() != Some(&None);
-        let mut ends = Vec::new();
-        while more(&ends) {
-            ends.push(fork(own));
-        }
+            for (i, page) in region.bytes().chunks(PAGE).enumerate() {
+                assert_eq!(page[9], i as u8 | 1, "page {i}");
+            }
+            assert_eq!(pool.file_read_only(&path).unwrap().bytes()[3 * PAGE], 1);
+        });
         stop.store(true, Relaxed);
-        ends
+        done
     });
     std::fs::remove_file(&path).unwrap();
-    println!("{} children", ends.len());
-    let bad = ends.iter().position(|&e| e != Some(0));
-    assert_eq!(bad.map(|n| (n, ends[n])), None);
+    println!("{} children", done.unwrap());
+}
+
+fn limit_on_files() -> u64 {
+    // SAFETY: zeroes are a value of it, and the kernel fills it.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
+        limit.rlim_cur
+    }
 }
 
 /// It ends as any program does: what it has inherited is dropped. The parent's threads, files and locks are the parent's.
@@ -161,15 +189,14 @@ fn what_a_child_of_fork_drops_is_still_the_parents() {
     });
     for round in 0..20 {
         store(round);
-        let dropped = fork(|| {
+        let dropped = in_child(|| {
             // SAFETY: of the child's memory, which the parent does not see.
             unsafe {
                 drop(std::ptr::read(&regions));
                 drop(std::ptr::read(&pool));
             }
-            0
         });
-        assert_eq!(dropped, Some(0), "round {round}");
+        assert!(dropped.success(), "round {round}: {dropped}");
         check(round);
     }
     regions[1].sync(0..PAGE).unwrap();
@@ -205,42 +232,58 @@ fn a_child_of_fork_has_nothing_of_a_stream() {
     // What is mapped there cannot be used, and is there: nothing else comes to lie where it is.
     let look = || {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let mut found = 0;
         let mut there = 0u8;
         for page in (0..file.1).step_by(BLOCK) {
             // SAFETY: the kernel is asked whether it can read there, and whether something is mapped.
             unsafe {
                 let at = region.as_ptr().add(page * PAGE).cast();
-                let known = libc::mincore(at, PAGE, &mut there) == 0;
+                assert_eq!(libc::mincore(at, PAGE, &mut there), 0, "page {page}");
                 let mapped = libc::mmap(at, PAGE, libc::PROT_READ, flags, -1, 0);
-                let readable = libc::madvise(at, PAGE, libc::MADV_POPULATE_READ) == 0;
-                found |= i32::from(!known || mapped != libc::MAP_FAILED) | i32::from(readable) << 1;
+                assert_eq!(mapped, libc::MAP_FAILED, "page {page}");
+                let readable = libc::madvise(at, PAGE, libc::MADV_POPULATE_READ);
+                assert_ne!(readable, 0, "page {page}");
             }
         }
-        found
     };
-    let ends: Vec<Option<i32>> = std::thread::scope(|s| {
+    let strace = slow_mappings();
+    let done = std::thread::scope(|s| {
         s.spawn(|| {
             while !stop.load(Relaxed) {
-                let mut pages = 0..file.1;
-                while pages
-                    .next()
-                    .filter(|_| !stop.load(Relaxed))
-                    .is_some_and(|p| {
-                        read(&region, p);
-                        true
-                    })
-                {}
+                for p in (0..file.1).take_while(|_| !stop.load(Relaxed)) {
+                    read(&region, p);
+                }
             }
         });
-        let end = Instant::now() + soak(3.0);
-        let mut ends = Vec::new();
-        while Instant::now() < end && ends.last().is_none_or(|&e| e == Some(0)) {
-            ends.push(fork(look));
-        }
+        let done = children(3.0, look);
         stop.store(true, Relaxed);
-        ends
+        done
     });
-    println!("{} children, {} lent", ends.len(), pool.stats().lent - lent);
-    assert!(ends.iter().all(|&e| e == Some(0)), "{:?}", ends.last());
+    if let Some((mut strace, _said)) = strace {
+        strace.kill().unwrap();
+        strace.wait().unwrap();
+    }
+    let lent = pool.stats().lent - lent;
+    println!("{} children, {lent} lent", done.unwrap());
+    assert!(lent > 0, "{:?}", pool.stats());
+}
+
+/// Makes this process wait after each mapping it makes, if `strace` is there and may: others meet it there.
+fn slow_mappings() -> Option<(Child, BufReader<ChildStderr>)> {
+    let mut strace = Command::new("strace")
+        .args(["-f", "-o", "/dev/null", "-e", "trace=mmap"])
+        .args(["-e", "inject=mmap:delay_exit=2000", "-p"])
+        .arg(std::process::id().to_string())
+        .stderr(Stdio::piped())
+        .spawn()
+        .ok()?;
+    // One line for all threads that there are; none if it may not. It goes on saying something.
+    let mut said = BufReader::new(strace.stderr.take().unwrap());
+    let mut line = String::new();
+    while said.read_line(&mut line).is_ok_and(|n| n > 0) {
+        if line.contains(" attached") {
+            return Some((strace, said));
+        }
+    }
+    println!("without strace, which may not look at this process");
+    None
 }

@@ -10,7 +10,6 @@ mod common;
 
 mod ahead;
 mod budget;
-mod children;
 mod counted;
 mod descriptors;
 mod doors;
