@@ -4,8 +4,9 @@ Usage: python3 examples/short_of_memory.py [DIR]
 
 `DIR/short-readers.pageops`: four programs read by pread, from anywhere in 4,500 pages, or some of them more than others;
 those of `short-mapped` through mappings. `short-writer`: the second of four such programs writes a byte at each third
-of its accesses. `short-many`: 24 programs with 800 pages each. `short-one`: one program with 18,000. Kernels have
-played all of them (docs/validation.md). Needs numpy.
+of its accesses. `short-many`: 24 programs with 800 pages each. `short-one`: one program with 18,000. `short-swap`: four
+programs that use anonymous memory, a quarter of the accesses are stores. `short-both`: two of those, two that read. Kernels
+have played all of them (docs/validation.md). Needs numpy.
 """
 
 import random
@@ -15,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-MAPPED, READ, WRITE = 0, 1, 2
+MAPPED, READ, WRITE, STORE, LOAD = 0, 1, 2, 3, 4
 # Pages of a program, and how much it prefers some of them: 1 does not.
 FOUR = [(4500, 1), (4500, 2), (4500, 3), (4500, 6)]
+BOTH = [(4500, 2), (4500, 2), (4500, 3), (4500, 3)]
 MANY = [(800, 1 + task % 6) for task in range(24)]
 
 
@@ -34,9 +36,24 @@ def words(each: Iterator) -> np.ndarray:
     return np.array([places.setdefault(page, len(places)) << 32 | task << 16 | kind for kind, task, page in each], np.uint64)
 
 
+def swapped(rounds: int, programs: list, readers: tuple, draw: random.Random) -> np.ndarray:
+    """The same of programs that use anonymous memory, which is object 1, but for some that read."""
+    places: dict[int, int] = {}
+
+    def word(task: int, place: int) -> int:
+        if task in readers:
+            return places.setdefault(place, len(places)) << 32 | task << 16 | READ
+        return place % 1_000_000 << 32 | task << 16 | 1 << 8 | draw.choice([STORE, LOAD, LOAD, LOAD])
+
+    return np.array([word(task, place) for _, task, place in accesses(rounds, programs, 1_000_000, draw)], np.uint64)
+
+
 def trace(name: str) -> np.ndarray:
     """The trace of this name, without `short-`."""
     draw = random.Random(1)
+    if name in ("swap", "both"):
+        programs, readers = (FOUR, ()) if name == "swap" else (BOTH, (1, 3))
+        return swapped(30_000, programs, readers, draw)
     if name in ("readers", "mapped"):
         kind = READ if name == "readers" else MAPPED
         return words((kind, t, p) for _, t, p in accesses(30_000, FOUR, 1_000_000, draw))
@@ -50,7 +67,7 @@ def trace(name: str) -> np.ndarray:
     return words((WRITE if t == 1 and i % 3 == 0 else READ, t, p) for i, t, p in each)
 
 
-NAMES = ["readers", "mapped", "writer", "many", "one"]
+NAMES = ["readers", "mapped", "writer", "many", "one", "swap", "both"]
 
 
 def main():

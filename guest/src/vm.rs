@@ -54,8 +54,11 @@ pub fn acceleration(virtual_time: bool) -> &'static str {
     }
 }
 
-/// The last that a console shows: a bar that is drawn anew is the end of its line.
+/// Why the kernel has stopped, or the last that a console shows: a bar that is drawn anew is the end of its line.
 fn last_line(console: &str) -> &str {
+    if let Some(panic) = console.rfind("Kernel panic") {
+        return console[panic..].lines().next().unwrap_or("").trim();
+    }
     let shown = |line: &&str| !line.trim().is_empty();
     let parts = console.rsplit(['\n', '\r']);
     let clear = "\u{1b}[2K";
@@ -181,9 +184,10 @@ impl Machine {
             "file={},format=raw,if=virtio,cache=unsafe,aio=threads",
             disk.display()
         ));
+        // Files of the guest's own are no memory that it can swap out.
         c.arg("-append").arg(format!(
             "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off random.trust_cpu=on oops=panic \
-             no_timer_check rdinit=/init {} -- kernel-guest",
+             no_timer_check rootfstype=ramfs rdinit=/init {} -- kernel-guest",
             self.append
         ));
         c.stdin(Stdio::null())
@@ -205,6 +209,8 @@ mod tests {
         assert_eq!(last_line(bar), "points [=> ] 60/90");
         assert_eq!(last_line("one\npanic: why\n"), "panic: why");
         assert_eq!(last_line("\r\n"), "nothing");
+        let stopped = "[ 5.5] Kernel panic - not syncing: Out of memory\r\n[ 5.5] Kernel Offset: 0x3\r\n";
+        assert_eq!(last_line(stopped), "Kernel panic - not syncing: Out of memory");
         let unbroken = "points 1/90 \u{1b}[2Kpoints 2/90 ";
         assert_eq!(last_line(unbroken), "points 2/90");
     }

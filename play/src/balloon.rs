@@ -3,9 +3,11 @@
 use crate::sys::{Map, PAGE};
 use crate::zones;
 use crate::PlayError;
+use rustix::mm::{mlockall, munlockall, MlockAllFlags};
 use std::fs;
 
-/// Locked memory.
+/// Locked memory, and all that this process has itself: what it holds of the trace would be swapped out, and leave that
+/// much more to the workers.
 #[derive(Debug)]
 pub(crate) struct Balloon {
     _maps: Vec<Map>,
@@ -23,6 +25,9 @@ impl Balloon {
     /// Less than that is free; memory that may not be locked.
     pub fn leaving(bytes: u64) -> Result<Self, PlayError> {
         let pages = bytes / PAGE as u64;
+        let now_and_later =
+            MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+        mlockall(now_and_later).map_err(|e| PlayError::Plan(format!("locking memory: {e}")))?;
         let mut maps = Vec::new();
         // What could be reclaimed and is nobody's would be taken for free memory.
         let _ = fs::write("/proc/sys/vm/drop_caches", "3");
@@ -47,6 +52,13 @@ impl Balloon {
             }
         }
         Ok(Self { _maps: maps })
+    }
+}
+
+impl Drop for Balloon {
+    fn drop(&mut self) {
+        // What is not unlocked now is when the process ends.
+        let _ = munlockall();
     }
 }
 

@@ -1,5 +1,6 @@
 //! The files of a trace: made before the run, with contents that tell which page they are.
 
+use crate::contents::stamp;
 use crate::grouped::grouped;
 use crate::leftovers::{own_name, sweep};
 use crate::sys::PAGE;
@@ -14,13 +15,6 @@ use std::path::{Path, PathBuf};
 
 /// Pages written at once.
 const BATCH: usize = 256;
-
-/// What byte 0 of a page of a file holds: never 0, which is what a page that was lost would hold.
-#[inline]
-pub(crate) fn stamp(object: u8, page: u32) -> u8 {
-    let mixed = (u64::from(object) << 32 | u64::from(page)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (mixed >> 56) as u8 | 1
-}
 
 /// The files, in a folder of their own that goes with them.
 #[derive(Debug)]
@@ -47,7 +41,7 @@ impl Files {
 
     /// Gives the pages that the trace uses their contents, once more if need be.
     pub fn fill(&self, trace: &Trace) -> Result<(), PlayError> {
-        for (object, pages) in (0u8..).zip(used(trace)) {
+        for (object, pages) in (0..=u8::MAX).zip(used(trace)) {
             if !pages.is_empty() {
                 let path = self.path(object);
                 let size = u64::from(trace.objects[usize::from(object)].pages) * PAGE as u64;
@@ -198,5 +192,18 @@ mod tests {
         let folder = files.folder().to_owned();
         drop(files);
         assert!(!folder.exists());
+    }
+
+    #[test]
+    fn the_last_number_of_an_object_can_be_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let op = Op {
+            kind: OpKind::Pread,
+            object: 255,
+            task: 0,
+            page: 1,
+        };
+        let files = Files::make(dir.path(), &Trace::from_ops(vec![op])).unwrap();
+        assert_eq!(fs::read(files.path(255)).unwrap()[PAGE], stamp(255, 1));
     }
 }

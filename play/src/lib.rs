@@ -13,7 +13,7 @@
 //! | `cut` | files that are cut while another task uses them |
 //! | [`worker`] | what does the accesses |
 //! | [`cgroup`] | the memory cgroup: version 1 or 2, found, made, limited, removed |
-//! | `files` | the files of a trace, and what each page of them holds |
+//! | `files`, `contents` | the files of a trace, and what the pages hold |
 //! | [`lists`] | the generations of the group |
 //! | `scans` | what the kernel scans for the workers, by its tracepoints |
 //! | [`disturbed`] | what other programs did to the run |
@@ -27,6 +27,7 @@
 mod balloon;
 pub mod cgroup;
 mod conduct;
+mod contents;
 pub mod counters;
 mod crew;
 mod cut;

@@ -288,6 +288,7 @@ impl<'a> Stage<'a> {
             counts: (-1, 0),
             largest_call: self.steps(StepKind::Call).max().unwrap_or(1),
             holes: self.cuts_files(),
+            locked: self.plan.limits.free.is_some(),
             read_ahead: self.trace.has_advice(),
         }
     }

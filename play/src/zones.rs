@@ -15,6 +15,8 @@ pub struct Zone {
     pub free: u64,
     /// Free pages that CPUs keep for themselves.
     pub kept: u64,
+    /// What compressed contents take.
+    pub compressed: u64,
     /// Requests reclaim for themselves.
     pub min: u64,
     /// kswapd is woken.
@@ -55,6 +57,7 @@ fn parse(text: &str) -> Vec<Zone> {
             "low" => zone.low = pages,
             "high" => zone.high = pages,
             "managed" => zone.managed = pages,
+            "nr_zspages" => zone.compressed = pages,
             // One for each CPU.
             "count:" => zone.kept += pages,
             _ => {}
@@ -82,6 +85,7 @@ Node 0, zone      DMA
         managed  150
         protection: (0, 900, 900)
       nr_free_pages 200
+      nr_zspages   31
   pagesets
     cpu: 0
               count:    13
@@ -102,6 +106,7 @@ Node 1, zone   Normal
         };
         assert_eq!((zone.node, zone.name.as_str()), (0, "DMA"));
         assert_eq!((zone.free, zone.kept, zone.managed), (200, 15, 150));
+        assert_eq!(zone.compressed, 31);
         assert_eq!((zone.min, zone.low, zone.high), (8, 11, 14));
         assert!(parse("").is_empty());
     }

@@ -6,8 +6,8 @@ use serde_json::{json, Value};
 /// What a trace could have of a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
-    /// Pages: what the group uses and what is free, but for what CPUs never give away of what they keep for themselves. A
-    /// kernel takes and gives back memory of its own meanwhile, so this is the mean over the points at which memory was
+    /// Pages: what the group uses, what its compressed contents take, and what is free, but for what CPUs never give away of
+    /// what they keep for themselves. A kernel takes and gives back memory of its own meanwhile, so this is the mean over the points at which memory was
     /// short.
     pub pages: u64,
     /// Watermarks of its zone.
@@ -36,8 +36,10 @@ impl Room {
             let of_point = |point: &Value| {
                 let (zone, counters) = (zone(point)?, &point["counters"]);
                 let free = number(&zone, "free")? + number(&zone, "kept")? - stuck;
+                // A file of a recording from before they were counted has none.
+                let compressed = number(&zone, "compressed").unwrap_or(0);
                 let short = number(counters, "pgscan")? > 0;
-                short.then_some(free + number(counters, "used_pages")?)
+                short.then_some(free + compressed + number(counters, "used_pages")?)
             };
             Some(points.iter().filter_map(of_point).collect())
         };
@@ -73,8 +75,11 @@ mod tests {
 
     #[test]
     fn a_machine_has_what_is_used_and_what_is_free_while_memory_is_short() {
-        let zone =
-            |free: u64| json!([{"free": free, "kept": 63 + free, "min": 8, "low": 10, "high": 12}]);
+        let zone = |free: u64| {
+            let mut zone = json!({"compressed": 100, "min": 8, "low": 10, "high": 12});
+            (zone["free"], zone["kept"]) = (free.into(), (63 + free).into());
+            json!([zone])
+        };
         let point = |free: u64, used: u64, scanned: u64| {
             let counters = json!({"used_pages": used, "pgscan": scanned});
             json!({"zones": zone(free), "counters": counters})
@@ -82,7 +87,7 @@ mod tests {
         let run = json!({"zones": zone(900), "points": [point(500, 100, 0), point(20, 700, 5), point(10, 730, 9)]});
         let room = Room::of(&json!({"runs": [run, run]})).unwrap();
         // 10 pages of a CPU's were never used.
-        assert_eq!((room.pages, room.marks.low), (735, 10));
+        assert_eq!((room.pages, room.marks.low), (835, 10));
         assert_eq!(Room::from_json(&room.json()), Some(room));
         let two = json!({"zones": [zone(1)[0], zone(2)[0]], "points": []});
         assert_eq!(Room::of(&json!({"runs": [two]})), None);

@@ -11,7 +11,7 @@ use rustix::mm::{
 use std::ffi::c_void;
 use std::io;
 use std::ptr::{null_mut, NonNull};
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::Relaxed};
 
 /// A mapping of whole pages.
 #[derive(Debug)]
@@ -99,6 +99,15 @@ impl Map {
     #[inline]
     pub fn store(&self, page: usize, offset: usize, value: u8) {
         self.byte(page, offset).store(value, Relaxed);
+    }
+
+    /// Stores words to a page of a writable mapping, from the second one on: the first one is used by bytes.
+    pub fn store_words(&self, page: usize, words: impl Iterator<Item = u64>) {
+        for (at, word) in (1..PAGE / 8).zip(words) {
+            let at = self.at(page * PAGE + at * 8).cast::<u64>();
+            // SAFETY: within the mapping, as checked by `at`, and aligned like it. Nobody uses these words by bytes.
+            unsafe { AtomicU64::from_ptr(at) }.store(word, Relaxed);
+        }
     }
 }
 

@@ -20,6 +20,7 @@ pub use orders::{Orders, Seats};
 
 use crate::sys::{inherited, Count, Counts, Unseen};
 use coldset_traces::Record;
+use rustix::mm::{mlockall, MlockAllFlags};
 pub(crate) use serve::serve;
 use std::io::{self, Read, Write};
 use std::sync::mpsc::channel;
@@ -37,6 +38,11 @@ pub fn work(orders: &Orders, input: impl Read, output: impl Write) -> Result<(),
     let exact = orders.exact_access;
     let counts = inherited(orders.counts.0).and_then(Counts::shared);
     let counts = counts.map_err(|e| format!("counting accesses: {e}"))?;
+    if orders.locked {
+        // The objects are not mapped yet.
+        let locked = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
+        locked.map_err(|e| format!("locking memory: {e}"))?;
+    }
     match &orders.seats {
         Seats::Task => {
             let views = Views::of_one(Shared::new(objects), orders);
@@ -138,6 +144,7 @@ mod tests {
             seats,
             largest_call: 1,
             holes: false,
+            locked: false,
             read_ahead: false,
             objects: trace.objects.iter().map(|o| (o.pages, o.is_anon)).collect(),
         }
@@ -250,7 +257,7 @@ mod tests {
             }
             let bytes = fs::read(files.path(0)).unwrap();
             assert_eq!((bytes.len(), bytes[7 * 4096]), (8 * 4096, 0));
-            assert_eq!(bytes[6 * 4096], crate::files::stamp(0, 6));
+            assert_eq!(bytes[6 * 4096], crate::contents::stamp(0, 6));
         }
     }
 

@@ -59,6 +59,8 @@ pub struct Orders {
     pub largest_call: u32,
     /// Files are cut, so that a page may hold zeros.
     pub holes: bool,
+    /// What it has itself stays in memory.
+    pub locked: bool,
     /// The kernel reads ahead, as the trace advises it. Otherwise the trace itself says what is read.
     pub read_ahead: bool,
     /// Pages of each object, and whether it is anonymous.
@@ -75,6 +77,7 @@ impl Orders {
             format!("{}:{}", self.counts.0, self.counts.1),
             self.largest_call.to_string(),
             self.holes.to_string(),
+            self.locked.to_string(),
             self.read_ahead.to_string(),
         ];
         let object =
@@ -85,7 +88,8 @@ impl Orders {
 
     /// Back from the arguments.
     pub fn from_arguments(arguments: &[String]) -> Option<Self> {
-        let [folder, exact, seats, counts, call, holes, read_ahead, objects @ ..] = arguments
+        let [folder, exact, seats, counts, call, holes, locked, read_ahead, objects @ ..] =
+            arguments
         else {
             return None;
         };
@@ -102,6 +106,7 @@ impl Orders {
             counts: (descriptor.parse().ok()?, first.parse().ok()?),
             largest_call: call.parse().ok()?,
             holes: holes.parse().ok()?,
+            locked: locked.parse().ok()?,
             read_ahead: read_ahead.parse().ok()?,
             objects: objects.iter().map(object).collect::<Option<_>>()?,
         })
@@ -126,6 +131,7 @@ mod tests {
                 counts: (5, 7),
                 largest_call: 32,
                 holes: true,
+                locked: true,
                 read_ahead: true,
                 objects: vec![(7, false), (0, false), (9, true)],
             };
@@ -142,22 +148,22 @@ mod tests {
         };
         assert!(
             refused(&["/a", "1"])
-                && refused(&["/a", "1", "task", "5:0", "1", "false", "true", "x3"])
+                && refused(&["/a", "1", "task", "5:0", "1", "false", "false", "true", "x3"])
         );
         for seats in ["", "both", "3:3", "3:4,4:5", "0:4", "-1:4", "3:4:5"] {
             assert!(
-                refused(&["/a", "1", seats, "5:0", "1", "false", "true", "f3"]),
+                refused(&["/a", "1", seats, "5:0", "1", "false", "false", "true", "f3"]),
                 "{seats}"
             );
         }
         for counts in ["", "5", "5:", "5:-1"] {
             assert!(
-                refused(&["/a", "1", "3:4", counts, "1", "false", "true", "f3"]),
+                refused(&["/a", "1", "3:4", counts, "1", "false", "false", "true", "f3"]),
                 "{counts}"
             );
         }
         assert!(!refused(&[
-            "/a", "1", "3:4", "5:0", "1", "false", "true", "f3"
+            "/a", "1", "3:4", "5:0", "1", "false", "false", "true", "f3"
         ]));
     }
 }

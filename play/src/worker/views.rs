@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use super::Orders;
-use crate::files::stamp;
+use crate::contents::{stamp, words};
 use crate::sys::{Map, PAGE};
 use coldset_traces::{self as traces, Op, OpKind, Step, StepKind};
 use rustix::fs::{fadvise, Advice};
@@ -226,7 +226,12 @@ impl Views {
                 let map = self.spaces.map(objects, task, object)?;
                 let page = op.page as usize;
                 match kind {
-                    OpKind::AnonWrite | OpKind::MappedWrite => {
+                    OpKind::AnonWrite => {
+                        map.store(page, 0, expected);
+                        map.store_words(page, words(op.object, op.page));
+                        Ok(())
+                    }
+                    OpKind::MappedWrite => {
                         map.store(page, 0, expected);
                         Ok(())
                     }
@@ -324,6 +329,7 @@ mod tests {
             counts: (-1, 0),
             largest_call: 1,
             holes: false,
+            locked: false,
             read_ahead: false,
             objects: vec![(8, true)],
         };
