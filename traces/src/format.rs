@@ -130,7 +130,8 @@ impl Format {
             if is_text(text) {
                 by_text(text)
             } else {
-                by_records(head)
+                // The name of a process may hold any byte.
+                by_shape(text).or_else(|| by_records(head))
             }
         })
     }

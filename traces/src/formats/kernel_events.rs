@@ -107,6 +107,12 @@ fn is_cut(line: &EventLine<'_>) -> bool {
             .any(|(known, ..)| known.as_bytes().starts_with(name))
 }
 
+/// A line that has the name of an event known here in another place than behind the time stamp: something stands between.
+fn is_misplaced(line: &EventLine<'_>) -> bool {
+    let name = |word: &[u8]| word.strip_suffix(b":").and_then(event_of);
+    line.event.is_empty() && words_of(line.fields).any(|word| name(word).is_some())
+}
+
 /// A file, or the text of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum File {
@@ -185,12 +191,10 @@ impl KernelEvents {
     pub fn take(&mut self, line: &EventLine<'_>) -> Result<(), Problem> {
         self.out.clear();
         let Some((event, true)) = event_of(line.event) else {
-            return match is_cut(line) {
-                true => Err(Problem::text(
-                    line.fields,
-                    "a whole line; this one is cut in the name of its event",
-                )),
-                false => Ok(()),
+            let expected = match (is_cut(line), is_misplaced(line)) {
+                (true, _) => "a whole line; this one is cut in the name of its event",
+                (_, true) => "the name of the event right behind the time stamp",
+                _ => return Ok(()),
             };
         };
         if self

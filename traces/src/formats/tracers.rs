@@ -43,7 +43,8 @@ fn is_message(line: &[u8]) -> bool {
                 .nth(1)
                 .is_some_and(|w| w.starts_with(b"probe"))
     });
-    line.starts_with(b"#") || line.starts_with(b"[ perf ") || probes
+    let warning = line == b"Warning:" || line == b"Check IO/CPU overload!";
+    line.starts_with(b"#") || line.starts_with(b"[ perf ") || probes || warning
 }
 
 impl Decode for Perf {
@@ -80,7 +81,7 @@ impl Decode for Perf {
 }
 
 /// Text of ftrace, as `trace`, `trace_pipe` and `trace-cmd report` print it: events of the page
-/// cache and page faults; see `kernel_events.rs` for what each is. Comments, the preamble of
+/// cache and page faults; see `kernel_events.rs` for what each is. Comments, stacks, the preamble of
 /// `trace-cmd report` and other events are skipped.
 pub(crate) struct Ftrace {
     events: KernelEvents,
@@ -110,7 +111,8 @@ impl Decode for Ftrace {
     const OLDER_MEMORY: bool = true;
 
     fn decode(&mut self, line: &[u8]) -> Result<Option<Request>, Problem> {
-        if line.starts_with(b"#") || is_preamble(line) {
+        // ` => FUNCTION` is a line of a stack.
+        if line.starts_with(b"#") || line.starts_with(b"=> ") || is_preamble(line) {
             return Ok(None);
         }
         match EventLine::parse(line).filter(|event| event.style == Style::Ftrace) {

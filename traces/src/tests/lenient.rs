@@ -68,6 +68,18 @@ fn a_line_cut_in_the_name_of_its_event_is_bad() {
     assert_eq!(reading.bad, 0);
 }
 
+/// Whatever stands between the time stamp and an event: its references are not lost in silence.
+#[test]
+fn an_event_in_the_wrong_place_is_bad() {
+    let good = "sort 7/7 [000] 1.5: page-faults: 7f0000001000\n";
+    let text = format!("{good}{good}sort 7/7 [000] 1.6: <<<< page-faults: 7f0000001000\n");
+    let (_, reading) = read_tally(&text, Format::Perf, &TraceOptions::default());
+    assert_eq!((reading.bad, reading.unused), (1, 0));
+    let other = format!("{good}sort 7/7 [000] 1.6: do_fault <- page-faults\n");
+    let (_, reading) = read_tally(&other, Format::Perf, &TraceOptions::default());
+    assert_eq!((reading.bad, reading.unused), (0, 1));
+}
+
 /// What is left of a number may be another one: without the end of its line nobody knows.
 #[test]
 fn a_last_line_without_its_end_is_bad() {
