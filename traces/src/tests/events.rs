@@ -714,6 +714,31 @@ fn commands_that_look_like_the_beginning_of_a_line() {
     }
 }
 
+/// Linux 6.18 has two events for the first store to a page of a shared mapping that is not in memory, and one for a load.
+#[test]
+fn a_fault_that_begins_again_counts_once() {
+    let fault = |page: u64| format!("mm_filemap_fault: dev=254:0 ino=98c863 ofs={}", page << 12);
+    let (first, other) = (fault(7), fault(8));
+    let read = "mm_filemap_get_pages: dev=254:0 ino=98c863 ofs=0-4095";
+    let found = |lines: &[(u32, &str)]| {
+        let options = TraceOptions {
+            one_task: true,
+            ..TraceOptions::default()
+        };
+        both(lines, &options)
+            .iter()
+            .map(|op| op.page)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found(&[(9, &first), (9, &first), (9, &other), (9, &first)]),
+        [0, 1, 0]
+    );
+    // Of another thread, or after something else.
+    assert_eq!(found(&[(9, &first), (8, &first), (9, &first)]), [0, 0]);
+    assert_eq!(found(&[(9, &first), (9, read), (9, &first)]), [0, 1, 0]);
+}
+
 #[test]
 fn stacks_of_ftrace_are_skipped() {
     let line = "  prog-9   (      9) [001] ..... 45.123456: ";

@@ -80,6 +80,20 @@ fn an_event_in_the_wrong_place_is_bad() {
     assert_eq!((reading.bad, reading.unused), (0, 1));
 }
 
+/// A line that names too many pages is one bad line, and nothing is kept of it.
+#[test]
+fn lines_of_too_many_pages_are_bad() {
+    let good = "sort 7/7 [000] 1.5: page-faults: 7f0000001000\n";
+    let region = "kdamond.0 7 [000] 1.6: damon:damon_aggregated: target_id=0 nr_regions=1 0-72057594037927936: 1 1\n";
+    let text = format!("{good}{good}{region}");
+    let (_, reading) = read_tally(&text, Format::Perf, &TraceOptions::default());
+    assert_eq!(reading.bad, 1);
+    assert_eq!(
+        reading.first_bad[0].problem.found,
+        "requests for 17592186044416 pages so far"
+    );
+}
+
 /// What is left of a number may be another one: without the end of its line nobody knows.
 #[test]
 fn a_last_line_without_its_end_is_bad() {
