@@ -63,6 +63,15 @@ os.close(fd)
 say("R", copy, 9 * PAGE, len(os.pread(copy, 4 * PAGE, 9 * PAGE)))
 os.unlink("renamed")
 say("W", copy, 60 * PAGE, os.pwrite(copy, bytes(PAGE), 60 * PAGE))
+
+# More children than there is room for at a time.
+for child in range(100):
+    if os.fork() == 0:
+        os.pread(copy, 1, 60 * PAGE)
+        os._exit(0)
+    os.wait()
+    line = f"R child {os.fstat(copy).st_ino:x} {60 * PAGE} {60 * PAGE}\n"
+    os.write(1, line.encode())
 if os.fork() == 0:
     say("R", copy, 60 * PAGE, len(os.pread(copy, 1, 60 * PAGE)))
     os.execv(sys.executable, [sys.executable, "-ISBc", "import os; os.pread(%d, 1, 0)" % copy])
@@ -124,6 +133,7 @@ fn every_call_of_a_program_is_recorded() {
         .arg("-c")
         .arg(format!("/usr/bin/python3 -ISB {}", program.display()))
         .current_dir(&folder.0)
+        .env("BPFTRACE_MAP_KEYS_MAX", "64")
         .output()
         .expect("bpftrace");
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -172,5 +182,5 @@ fn every_call_of_a_program_is_recorded() {
     };
     let trace = sound((ours.join("\n") + "\n").as_bytes(), Format::Perf, &strict);
     assert_eq!(trace.ops().len(), expected.iter().map(pages).sum::<usize>());
-    assert_eq!(trace.tasks, 2, "the program and its child");
+    assert_eq!(trace.tasks, 102, "the program and its children");
 }
