@@ -296,6 +296,13 @@ fn recordings_of_the_tools_say_how_to_print_them() {
             message.contains("print it first: ") && message.contains(tool),
             "{message}"
         );
+        // perf prints nothing at all if it is asked for addresses that were not recorded.
+        assert!(!message.contains("addr,trace"), "{message}");
+        assert_eq!(
+            message.contains("--show-lost-events"),
+            tool == "perf script"
+        );
+        assert_eq!(message.contains("blkparse -i - <FILE"), tool == "blkparse");
     }
 }
 
