@@ -104,6 +104,18 @@ pub(crate) fn is_preamble(line: &[u8]) -> bool {
         || line.starts_with(b"CPU ") && line.ends_with(b" is empty")
 }
 
+/// `# entries-in-buffer/entries-written: 1558/400010   #P:2`: the others have been overwritten.
+fn overwritten(line: &[u8]) -> Option<Loss> {
+    let counts = line.strip_prefix(b"# entries-in-buffer/entries-written:")?;
+    let counts = words_of(counts).next()?;
+    let slash = counts.iter().position(|&byte| byte == b'/')?;
+    let (kept, written) = (
+        parse(&counts[..slash], 10)?,
+        parse(&counts[slash + 1..], 10)?,
+    );
+    (written > kept).then(|| Loss::Events(written - kept))
+}
+
 impl Decode for Ftrace {
     const FRAMING: Framing = Framing::Lines;
     const TOLERANT: bool = true;
@@ -111,6 +123,7 @@ impl Decode for Ftrace {
     const OLDER_MEMORY: bool = true;
 
     fn decode(&mut self, line: &[u8]) -> Result<Option<Request>, Problem> {
+        self.loss = overwritten(line);
         // ` => FUNCTION` is a line of a stack.
         if line.starts_with(b"#") || line.starts_with(b"=> ") || is_preamble(line) {
             return Ok(None);

@@ -280,6 +280,23 @@ fn lost_events_are_counted() {
     );
 }
 
+/// The buffer of ftrace keeps the last events; only the beginning of the file says how many there were.
+#[test]
+fn events_that_ftrace_has_overwritten_are_lost() {
+    let event = "sort-7 [000] d.... 1.5: page_fault_user: address=0x7f00 ip=0x1 error_code=0x6";
+    for (counts, lost) in [
+        ("1558/400010   #P:2", 398_452),
+        ("7/7   #P:2", 0),
+        ("9/7", 0),
+        ("9", 0),
+    ] {
+        let text =
+            format!("# tracer: nop\n#\n# entries-in-buffer/entries-written: {counts}\n{event}\n");
+        let (_, reading) = read_tally(&text, Format::Ftrace, &TraceOptions::default());
+        assert_eq!((reading.lost_events, reading.bad), (lost, 0), "{counts}");
+    }
+}
+
 #[test]
 fn recordings_of_the_tools_say_how_to_print_them() {
     let folder = Folder::new();
