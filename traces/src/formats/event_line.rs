@@ -186,6 +186,13 @@ fn who(line: &[u8], words: &[&[u8]]) -> Option<Who> {
 /// --show-lost-events`), `Processed 9 events and lost 2 chunks!` or
 /// `Processed 9 samples and lost 18.83%!` (perf's warnings), `Lost 12 events` (bpftrace).
 pub(crate) fn loss(line: &[u8]) -> Option<Loss> {
+    // An instance's name may stand before it.
+    let line = match words_of(line).next() {
+        Some(first) if first.ends_with(b":") && after(line, first).starts_with(b" CPU:") => {
+            after(line, first).trim_ascii_start()
+        }
+        _ => line,
+    };
     let from = |at: usize| &line[at..];
     if line.starts_with(b"CPU:") {
         let bracket = line.iter().position(|&byte| byte == b'[')?;
@@ -278,6 +285,10 @@ mod tests {
         for (line, found) in [
             (&b"CPU:0 [LOST 123 EVENTS]"[..], Some(Loss::Events(123))),
             (b"CPU:11 [12 EVENTS DROPPED]", Some(Loss::Events(12))),
+            (
+                b"mine: CPU:1 [398452 EVENTS DROPPED]",
+                Some(Loss::Events(398_452)),
+            ),
             (b"CPU:1 [EVENTS DROPPED]", Some(Loss::Uncounted)),
             (b"CPU:1 [LOST EVENTS]", Some(Loss::Uncounted)),
             (
