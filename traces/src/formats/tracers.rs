@@ -15,13 +15,45 @@ use crate::reading::Loss;
 pub(crate) struct Perf {
     events: KernelEvents,
     loss: Option<Loss>,
+    /// Lines of `scripts/pages.bt` that are here or are said to be lost, and how many there were.
+    found: u64,
+    printed: u64,
 }
 
 impl Perf {
     pub fn new(options: &TraceOptions) -> Result<Self, TraceError> {
         let events = KernelEvents::new(options)?;
-        Ok(Self { events, loss: None })
+        Ok(Self {
+            events,
+            loss: None,
+            found: 0,
+            printed: 0,
+        })
     }
+
+    /// How many lines there were, at the end of what `scripts/pages.bt` prints: bpftrace does not say of all that it has
+    /// lost, or not in the file.
+    fn count(&mut self, lines: u64) {
+        self.printed = self.printed.saturating_add(lines);
+        let missing = self.printed.saturating_sub(self.found);
+        if missing > 0 {
+            self.found = self.printed;
+            self.loss = Some(Loss::Events(missing));
+        }
+    }
+}
+
+/// `@printed[0]: 1234`: lines that `scripts/pages.bt` has printed on a CPU.
+fn printed(line: &[u8]) -> Option<u64> {
+    let rest = line.strip_prefix(b"@printed[")?;
+    let end = rest.iter().position(|&byte| byte == b']')?;
+    parse(&rest[..end], 10)?;
+    parse(rest[end..].strip_prefix(b"]: ")?, 10)
+}
+
+/// Whether `scripts/pages.bt` prints this event, under this name.
+fn is_of_script(event: &[u8]) -> bool {
+    matches!(event, b"file_read" | b"file_write" | b"mm_filemap_fault")
 }
 
 const PERF: &str = "COMM PID/TID [CPU] TIME: EVENT: FIELDS, as perf script prints them";
@@ -58,8 +90,18 @@ impl Decode for Perf {
             return Ok(None);
         }
         let event = EventLine::parse(line).filter(|event| event.style == Style::Perf);
+        if event.is_some_and(|event| is_of_script(event.event)) {
+            self.found += 1;
+        }
+        if let Some(lines) = printed(line) {
+            self.count(lines);
+            return Ok(None);
+        }
         if event.is_none_or(|event| event.event.is_empty()) {
             self.loss = loss(line);
+            if let Some(Loss::Events(lost)) = self.loss {
+                self.found = self.found.saturating_add(lost);
+            }
             if self.loss.is_some() || is_call(line) {
                 return Ok(None);
             }

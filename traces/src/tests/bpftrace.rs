@@ -171,6 +171,14 @@ fn every_call_of_a_program_is_recorded() {
     let found: Vec<_> = ours.iter().filter_map(|line| call(line)).collect();
     assert_eq!(found, expected);
 
+    // The script counts its lines.
+    let reader =
+        open(recorded, None, &TraceOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    let tally = reader.tally();
+    Trace::read(reader, |_, _| {}).unwrap_or_else(|error| panic!("{error}"));
+    assert!(tally.get().is_whole(), "{:?}", tally.get());
+    assert!(text.contains("@printed["), "{text}");
+
     // All of it can be read, and no page is missing.
     let pages = |(.., first, last): &(&str, &str, &str, &str)| {
         let page = |byte: &str| byte.parse::<usize>().expect("a number") >> 12;

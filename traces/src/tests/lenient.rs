@@ -297,6 +297,24 @@ fn events_that_ftrace_has_overwritten_are_lost() {
     }
 }
 
+/// The script counts its lines, for bpftrace does not say of all that it has lost, or not in the file.
+#[test]
+fn lines_of_bpftrace_that_are_not_there_are_lost() {
+    let call = "sort 7/7 [000] 1.5: file_read: dev=8:1 ino=a ofs=0-9\n".repeat(3);
+    let fault = "sort 7/7 [000] 1.5: mm_filemap_fault: dev=8:1 ino=a index=0\n";
+    for (end, lost) in [
+        ("", 0),
+        ("\n@printed[0]: 1\n@printed[1]: 3\n", 0),
+        ("@printed[0]: 2\n@printed[1]: 9\n", 7),
+        ("Lost 5 events\n@printed[1]: 9\n@printed[0]: 2\n", 7),
+        ("Lost 50 events\n@printed[0]: 11\n", 50),
+    ] {
+        let text = format!("{call}{fault}{end}");
+        let (_, reading) = read_tally(&text, Format::Perf, &TraceOptions::default());
+        assert_eq!((reading.lost_events, reading.bad), (lost, 0), "{end}");
+    }
+}
+
 #[test]
 fn recordings_of_the_tools_say_how_to_print_them() {
     let folder = Folder::new();
