@@ -27,6 +27,22 @@ const PAGES: u64 = 1 << 20;
 /// Pages for each line or record: requests of 16 MiB on the average.
 const PAGES_EACH: u64 = 4096;
 
+/// Pages that the requests of a trace have after one more.
+///
+/// # Errors
+/// More than so many lines or records may have.
+pub(super) fn pages_so_far(before: u64, more: u64, lines: u64) -> Result<u64, Problem> {
+    let all = before.saturating_add(more);
+    if all > PAGES + PAGES_EACH * lines {
+        return Err(Problem {
+            found: format!("requests for {all} pages so far"),
+            expected: "at most 4096 pages (16 MiB of 4 KiB pages) each on the average",
+            remedy: super::problem::CHECK_FORMAT,
+        });
+    }
+    Ok(all)
+}
+
 /// How a format is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -287,14 +303,7 @@ impl<D: Decode> Decoder<D> {
                 remedy: super::problem::CHECK_FORMAT,
             });
         }
-        let all = self.pages + pages;
-        if all > PAGES + PAGES_EACH * self.lines {
-            return Err(Problem {
-                found: format!("requests for {all} pages so far"),
-                expected: "at most 4096 pages (16 MiB of 4 KiB pages) each on the average",
-                remedy: super::problem::CHECK_FORMAT,
-            });
-        }
+        let all = pages_so_far(self.pages, pages, self.lines)?;
         let process = self.memory_of(request.task, request.kind.is_anon());
         let object = self.objects.number(request.object, process)?;
         self.pages = all;

@@ -130,7 +130,8 @@ impl Format {
             if is_text(text) {
                 by_text(text)
             } else {
-                by_records(head)
+                // The name of a process may hold any byte.
+                by_shape(text).or_else(|| by_records(head))
             }
         })
     }
@@ -186,12 +187,16 @@ fn is_text(head: &[u8]) -> bool {
 /// What a recorder keeps for itself, and the command that prints it.
 pub(super) fn recording(head: &[u8]) -> Option<(&'static str, &'static str)> {
     if head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP") {
-        let remedy = "perf script -i FILE -F comm,pid,tid,cpu,time,event,addr,trace";
+        // There is no address with most events, and perf then prints nothing.
+        let remedy = "perf script -i FILE --show-lost-events -F comm,pid,tid,cpu,time,event,trace \
+                      (of page-faults, with addr in place of trace)";
         Some(("a recording of perf", remedy))
     } else if head.starts_with(b"\x17\x08Dtracing") {
         Some(("a recording of trace-cmd", "trace-cmd report -i FILE"))
     } else if head.len() >= 48 && matches!(head[..4], [0x07, b't', b'a', b'e']) {
-        Some(("a recording of blktrace", "blkparse -i FILE"))
+        let remedy = "blkparse -i NAME of the files NAME.blktrace.0, NAME.blktrace.1, ...; \
+                      of one from tracefs, blkparse -i - <FILE";
+        Some(("a recording of blktrace", remedy))
     } else {
         None
     }

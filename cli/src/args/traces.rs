@@ -160,7 +160,7 @@ Examples:
   zcat trace.gz | coldset lab replay - --format lirs --memory 1000pages
   coldset lab replay yesterday.journal --variants classic,base,v5
   coldset lab replay dd.fio --memory 128MiB --large-folios on --device delay:1s --dirty-ratio 95
-  perf script -F comm,pid,tid,cpu,time,event,trace | coldset lab replay - --one-task
+  perf script --show-lost-events -F comm,pid,tid,cpu,time,event,trace | coldset lab replay - --one-task
 
 A journal of the pager (Pool::record, COLDSET_JOURNAL) is recognised by its beginning. It is first
 replayed exactly over the policy it was recorded with (exit code 1 if a decision differs), then as a

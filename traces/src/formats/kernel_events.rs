@@ -20,14 +20,14 @@
 //! Addresses of the kernel itself are left out.
 //!
 //! What is one access counts once: a page that is read after its insertion (the insertion was
-//! that read's), a fault that is reported by several events, a read that is reported for each batch
-//! of folios ([`Reading`]).
+//! that read's), a fault that is reported by several events, a fault on a file that the kernel begins
+//! again, a read that is reported for each batch of folios ([`Reading`]).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::event_line::{words_of, EventLine};
 use super::extent::Extent;
-use crate::decode::Request;
+use crate::decode::{pages_so_far, Request};
 use crate::error::TraceError;
 use crate::fields::parse;
 use crate::numbering::{page_key, Id, Spaces, Tasks};
@@ -107,6 +107,12 @@ fn is_cut(line: &EventLine<'_>) -> bool {
             .any(|(known, ..)| known.as_bytes().starts_with(name))
 }
 
+/// A line that has the name of an event known here in another place than behind the time stamp: something stands between.
+fn is_misplaced(line: &EventLine<'_>) -> bool {
+    let name = |word: &[u8]| word.strip_suffix(b":").and_then(event_of);
+    line.event.is_empty() && words_of(line.fields).any(|word| name(word).is_some())
+}
+
 /// A file, or the text of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum File {
@@ -143,6 +149,11 @@ pub(crate) struct KernelEvents {
     faults: HashMap<u64, (Event, u64)>,
     /// The last read of each thread.
     readings: HashMap<u64, Reading>,
+    /// The page of each thread's last event, if that was a fault on a file.
+    mapped: HashMap<u64, u64>,
+    /// Lines taken, and pages that they have named.
+    lines: u64,
+    pages: u64,
     out: VecDeque<Request>,
 }
 
@@ -173,6 +184,9 @@ impl KernelEvents {
             inserted: HashSet::new(),
             faults: HashMap::new(),
             readings: HashMap::new(),
+            mapped: HashMap::new(),
+            lines: 0,
+            pages: 0,
             out: VecDeque::new(),
         })
     }
@@ -184,14 +198,14 @@ impl KernelEvents {
     /// Fields that are missing or cannot be read.
     pub fn take(&mut self, line: &EventLine<'_>) -> Result<(), Problem> {
         self.out.clear();
+        self.lines += 1;
         let Some((event, true)) = event_of(line.event) else {
-            return match is_cut(line) {
-                true => Err(Problem::text(
-                    line.fields,
-                    "a whole line; this one is cut in the name of its event",
-                )),
-                false => Ok(()),
+            let expected = match (is_cut(line), is_misplaced(line)) {
+                (true, _) => "a whole line; this one is cut in the name of its event",
+                (_, true) => "the name of the event right behind the time stamp",
+                _ => return Ok(()),
             };
+            return Err(Problem::text(line.fields, expected));
         };
         if self
             .chosen
@@ -199,6 +213,9 @@ impl KernelEvents {
             .is_some_and(|chosen| !chosen.contains(&event))
         {
             return Ok(());
+        }
+        if event != Event::FileFault {
+            self.mapped.remove(&line.thread);
         }
         match event {
             Event::Add | Event::GetPages | Event::FileFault | Event::FileRead => {
@@ -215,6 +232,12 @@ impl KernelEvents {
     /// The next reference of the line.
     pub fn next(&mut self) -> Option<Request> {
         self.out.pop_front()
+    }
+
+    /// Takes note of pages that are about to be looked at one by one, unless there are more than a trace may have.
+    fn count(&mut self, pages: u64) -> Result<(), Problem> {
+        self.pages = pages_so_far(self.pages, pages, self.lines)?;
+        Ok(())
     }
 
     fn file(&mut self, event: Event, line: &EventLine<'_>) -> Result<(), Problem> {
@@ -245,7 +268,11 @@ impl KernelEvents {
         // Beyond the largest request, the numbers are garbled: the decoder refuses them.
         if last - first > 1 << ORDER_MAX {
             self.out.push_back(request);
+        } else if event == Event::FileFault && self.mapped.insert(line.thread, first) == Some(first)
+        {
+            // The same fault once more: the first store to a page of a shared mapping begins it twice.
         } else if event == Event::Add {
+            self.count(last + 1 - first)?;
             self.insert(&request, first, last, line.thread);
         } else {
             let goes_on = event == Event::GetPages
@@ -260,6 +287,7 @@ impl KernelEvents {
                     },
                 );
             if !goes_on {
+                self.count(last + 1 - first)?;
                 self.push_unless_inserted(request, first, last);
             }
         }
@@ -310,6 +338,7 @@ impl KernelEvents {
             units: end - start + 1,
             shift: self.page_shift,
         };
+        self.count((end >> self.page_shift) + 1 - (start >> self.page_shift))?;
         let before = self.out.len();
         extent.write(self.tasks.task(line.process), &mut self.out)?;
         for request in self.out.range_mut(before..) {
@@ -411,6 +440,7 @@ impl KernelEvents {
         let (number, object) = self.memory_of(target);
         let last = (end - 1) >> self.page_shift;
         let mut first = start >> self.page_shift;
+        self.count(last + 1 - first)?;
         while first <= last {
             // As much at a time as a request may have.
             let until = last.min(first + (1 << ORDER_MAX) - 1);
@@ -564,6 +594,21 @@ mod tests {
         }
         assert_eq!(event_of(b"sched:sched_switch"), None);
         assert_eq!(event_of(b""), None);
+    }
+
+    /// Folios of 4 GiB: nothing is kept of those that a trace may not have.
+    #[test]
+    fn lines_of_too_many_pages_take_no_memory() {
+        let mut events = KernelEvents::new(&TraceOptions::default()).expect("no options");
+        for folio in 0..50u64 {
+            let line = format!(
+                "p 9 [001] 45.1: mm_filemap_add_to_page_cache: dev 8:1 ino a pfn=0x1 ofs={} order=20",
+                folio << 32
+            );
+            let line = EventLine::parse(line.as_bytes()).expect("an event");
+            assert_eq!(events.take(&line).is_ok(), folio == 0);
+        }
+        assert_eq!(events.inserted.len(), 1 << 20);
     }
 
     fn pages(text: &str) -> Option<(u64, u64)> {

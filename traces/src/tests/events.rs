@@ -658,3 +658,116 @@ fn lines_of_bpftrace() {
     let reads = of(&text, Format::Perf, &chosen(&["file_read"]));
     assert_eq!(reads, [0, 1, 2].map(|page| op(Pread, 0, 0, page)));
 }
+
+/// A task may be called anything: recorders print it as it is.
+#[test]
+fn commands_that_look_like_the_beginning_of_a_line() {
+    let event = |page: u64| {
+        format!(
+            "mm_filemap_get_pages: dev=8:1 ino=a ofs={}-{}",
+            page << 12,
+            (page << 12) + 4095
+        )
+    };
+    let pages = |line: &dyn Fn(u64) -> String, format| {
+        let text: String = (0..3).map(line).collect();
+        let source =
+            Source::from_reader("t", std::io::Cursor::new(text.clone()), None).expect("memory");
+        let guessed = Reader::from_source(source, None, &TraceOptions::default());
+        assert_eq!(guessed.expect(&text).format(), format, "{text}");
+        of(&text, format, &TraceOptions::default())
+    };
+    let expected = ops(Pread, &[0, 1, 2]);
+    for command in [
+        "7/8 [000] 1.2:",
+        "7/8 [000] 1.2: ",
+        "a b [1] 2.3: x",
+        "1 1.2: faults:",
+        "x-8 [000] 1.2:",
+        "a-1 1.2: e: f",
+        "1.2:",
+        "a: b",
+        "\u{1b}[31m\u{1}",
+        "",
+    ] {
+        let perf = |page| {
+            format!(
+                "{command:>16} 9/9 [001] 45.123456: filemap:{}\n",
+                event(page)
+            )
+        };
+        assert_eq!(pages(&perf, Format::Perf), expected, "{command:?}");
+        let ftrace = |page| {
+            format!(
+                "{command:>16}-9       (      9) [001] d..1. 45.123456: {}\n",
+                event(page)
+            )
+        };
+        assert_eq!(pages(&ftrace, Format::Ftrace), expected, "{command:?}");
+        let instance = |page| {
+            format!(
+                "mine: {command:>16}-9     [001] 45.123456: (+13)    {}\n",
+                event(page)
+            )
+        };
+        assert_eq!(pages(&instance, Format::Ftrace), expected, "{command:?}");
+    }
+}
+
+/// Linux 6.18 has two events for the first store to a page of a shared mapping that is not in memory, and one for a load.
+#[test]
+fn a_fault_that_begins_again_counts_once() {
+    let fault = |page: u64| format!("mm_filemap_fault: dev=254:0 ino=98c863 ofs={}", page << 12);
+    let (first, other) = (fault(7), fault(8));
+    let read = "mm_filemap_get_pages: dev=254:0 ino=98c863 ofs=0-4095";
+    let found = |lines: &[(u32, &str)]| {
+        let options = TraceOptions {
+            one_task: true,
+            ..TraceOptions::default()
+        };
+        both(lines, &options)
+            .iter()
+            .map(|op| op.page)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found(&[(9, &first), (9, &first), (9, &other), (9, &first)]),
+        [0, 1, 0]
+    );
+    // Of another thread, or after something else.
+    assert_eq!(found(&[(9, &first), (8, &first), (9, &first)]), [0, 0]);
+    assert_eq!(found(&[(9, &first), (9, read), (9, &first)]), [0, 1, 0]);
+}
+
+#[test]
+fn stacks_of_ftrace_are_skipped() {
+    let line = "  prog-9   (      9) [001] ..... 45.123456: ";
+    let text = format!(
+        "{line}mm_filemap_get_pages: dev=8:1 ino=a ofs=0-4095\n{line}<stack trace>\n => filemap_read\n => vfs_read\n"
+    );
+    let strict = TraceOptions {
+        strict: true,
+        ..TraceOptions::default()
+    };
+    assert_eq!(of(&text, Format::Ftrace, &strict), ops(Pread, &[0]));
+}
+
+/// What perf says of losses, and its own messages, where they went into the file.
+#[test]
+fn warnings_of_perf_are_losses() {
+    let good = "sort 7/7 [000] 1.5: page-faults: 7f0000001000\n";
+    let text =
+        format!("{good}Warning:\nProcessed 9 samples and lost 18.83%!\n\nCheck IO/CPU overload!\n");
+    let source = Source::from_reader("t", std::io::Cursor::new(text), None).expect("memory");
+    let options = TraceOptions {
+        strict: true,
+        ..TraceOptions::default()
+    };
+    let reader = Reader::from_source(source, Some(Format::Perf), &options).expect("sound options");
+    let tally = reader.tally();
+    assert_eq!(
+        Trace::read(reader, |_, _| {}).expect("sound").ops().len(),
+        1
+    );
+    assert_eq!(tally.get().lost_uncounted, 1);
+}

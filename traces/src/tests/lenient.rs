@@ -68,6 +68,32 @@ fn a_line_cut_in_the_name_of_its_event_is_bad() {
     assert_eq!(reading.bad, 0);
 }
 
+/// Whatever stands between the time stamp and an event: its references are not lost in silence.
+#[test]
+fn an_event_in_the_wrong_place_is_bad() {
+    let good = "sort 7/7 [000] 1.5: page-faults: 7f0000001000\n";
+    let text = format!("{good}{good}sort 7/7 [000] 1.6: <<<< page-faults: 7f0000001000\n");
+    let (_, reading) = read_tally(&text, Format::Perf, &TraceOptions::default());
+    assert_eq!((reading.bad, reading.unused), (1, 0));
+    let other = format!("{good}sort 7/7 [000] 1.6: do_fault <- page-faults\n");
+    let (_, reading) = read_tally(&other, Format::Perf, &TraceOptions::default());
+    assert_eq!((reading.bad, reading.unused), (0, 1));
+}
+
+/// A line that names too many pages is one bad line, and nothing is kept of it.
+#[test]
+fn lines_of_too_many_pages_are_bad() {
+    let good = "sort 7/7 [000] 1.5: page-faults: 7f0000001000\n";
+    let region = "kdamond.0 7 [000] 1.6: damon:damon_aggregated: target_id=0 nr_regions=1 0-72057594037927936: 1 1\n";
+    let text = format!("{good}{good}{region}");
+    let (_, reading) = read_tally(&text, Format::Perf, &TraceOptions::default());
+    assert_eq!(reading.bad, 1);
+    assert_eq!(
+        reading.first_bad[0].problem.found,
+        "requests for 17592186044416 pages so far"
+    );
+}
+
 /// What is left of a number may be another one: without the end of its line nobody knows.
 #[test]
 fn a_last_line_without_its_end_is_bad() {
@@ -254,6 +280,41 @@ fn lost_events_are_counted() {
     );
 }
 
+/// The buffer of ftrace keeps the last events; only the beginning of the file says how many there were.
+#[test]
+fn events_that_ftrace_has_overwritten_are_lost() {
+    let event = "sort-7 [000] d.... 1.5: page_fault_user: address=0x7f00 ip=0x1 error_code=0x6";
+    for (counts, lost) in [
+        ("1558/400010   #P:2", 398_452),
+        ("7/7   #P:2", 0),
+        ("9/7", 0),
+        ("9", 0),
+    ] {
+        let text =
+            format!("# tracer: nop\n#\n# entries-in-buffer/entries-written: {counts}\n{event}\n");
+        let (_, reading) = read_tally(&text, Format::Ftrace, &TraceOptions::default());
+        assert_eq!((reading.lost_events, reading.bad), (lost, 0), "{counts}");
+    }
+}
+
+/// The script counts its lines, for bpftrace does not say of all that it has lost, or not in the file.
+#[test]
+fn lines_of_bpftrace_that_are_not_there_are_lost() {
+    let call = "sort 7/7 [000] 1.5: file_read: dev=8:1 ino=a ofs=0-9\n".repeat(3);
+    let fault = "sort 7/7 [000] 1.5: mm_filemap_fault: dev=8:1 ino=a index=0\n";
+    for (end, lost) in [
+        ("", 0),
+        ("\n@printed[0]: 1\n@printed[1]: 3\n", 0),
+        ("@printed[0]: 2\n@printed[1]: 9\n", 7),
+        ("Lost 5 events\n@printed[1]: 9\n@printed[0]: 2\n", 7),
+        ("Lost 50 events\n@printed[0]: 11\n", 50),
+    ] {
+        let text = format!("{call}{fault}{end}");
+        let (_, reading) = read_tally(&text, Format::Perf, &TraceOptions::default());
+        assert_eq!((reading.lost_events, reading.bad), (lost, 0), "{end}");
+    }
+}
+
 #[test]
 fn recordings_of_the_tools_say_how_to_print_them() {
     let folder = Folder::new();
@@ -270,6 +331,13 @@ fn recordings_of_the_tools_say_how_to_print_them() {
             message.contains("print it first: ") && message.contains(tool),
             "{message}"
         );
+        // perf prints nothing at all if it is asked for addresses that were not recorded.
+        assert!(!message.contains("addr,trace"), "{message}");
+        assert_eq!(
+            message.contains("--show-lost-events"),
+            tool == "perf script"
+        );
+        assert_eq!(message.contains("blkparse -i - <FILE"), tool == "blkparse");
     }
 }
 

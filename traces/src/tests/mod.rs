@@ -1,6 +1,7 @@
 //! Tests of whole files, by format.
 
 mod at_once;
+mod bpftrace;
 mod events;
 mod formats;
 mod lenient;
