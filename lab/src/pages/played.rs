@@ -92,7 +92,7 @@ impl Played<'_> {
         let mut sections = vec![
             Section::new("figures", "Figures")
                 .intro("What was measured, and what the lab predicts; means of the runs with half their 95 % confidence interval.")
-                .tables(vec![figures(tables, 0)]),
+                .tables(figures(tables, 0)),
             remarks,
             Section::new("time", "Over the accesses")
                 .intro("Of kernels, the first run.")
@@ -102,7 +102,7 @@ impl Played<'_> {
                 .tables(self.latencies.clone()),
             Section::new("counters", "All counters")
                 .intro("What is 0 everywhere is left out.")
-                .tables(vec![every(tables, 0)])
+                .tables(every(tables, 0))
                 .folded(),
         ];
         if !self.variants.is_empty() {

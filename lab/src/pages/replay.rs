@@ -110,7 +110,7 @@ fn left_out(table: &ReplayTable) -> String {
 }
 
 /// The main figures of a limit.
-pub(super) fn figures(tables: &[ReplayTable], i: usize) -> Table {
+pub(super) fn figures(tables: &[ReplayTable], i: usize) -> Vec<Table> {
     let table = &tables[i];
     let wanted = [
         "misses",
@@ -138,22 +138,26 @@ pub(super) fn figures(tables: &[ReplayTable], i: usize) -> Table {
             )
         }
     };
-    Counters::on_page(all, wanted, &pointer(tables, i))
-        .table(all)
-        .caption(format!(
-            "Memory {}, {swap}{}",
-            limit(table),
-            left_out(table)
-        ))
+    let caption = format!("Memory {}, {swap}{}", limit(table), left_out(table));
+    with_caption(
+        Counters::on_page(all, wanted, &pointer(tables, i)),
+        &caption,
+    )
+}
+
+fn with_caption(tables: Vec<Table>, caption: &str) -> Vec<Table> {
+    tables.into_iter().map(|t| t.caption(caption)).collect()
 }
 
 /// All counters under a limit.
-pub(super) fn every(tables: &[ReplayTable], i: usize) -> Table {
+pub(super) fn every(tables: &[ReplayTable], i: usize) -> Vec<Table> {
     let table = &tables[i];
     let all = &survivors(table);
-    Counters::on_page(all, counter_names(all), &pointer(tables, i))
-        .table(all)
-        .caption(format!("Memory {}{}", limit(table), left_out(table)))
+    let caption = format!("Memory {}{}", limit(table), left_out(table));
+    with_caption(
+        Counters::on_page(all, counter_names(all), &pointer(tables, i)),
+        &caption,
+    )
 }
 
 fn bounds(tables: &[ReplayTable]) -> Table {
@@ -289,7 +293,7 @@ pub fn replay(
                     "A miss is an access whose page had to be read from a device or from swap; the \
                      ratio is the last variant's figure over the first one's.",
                 )
-                .tables((0..tables.len()).map(|i| figures(tables, i)).collect()),
+                .tables((0..tables.len()).flat_map(|i| figures(tables, i)).collect()),
             Section::new("curves", "Miss ratio over memory").charts(curves),
             Section::new("time", "Over the accesses").charts(over_time),
             Section::new("bounds", "Exact policies")
@@ -298,7 +302,7 @@ pub fn replay(
                 .folded(),
             Section::new("counters", "All counters")
                 .intro("What is 0 everywhere is left out.")
-                .tables((0..tables.len()).map(|i| every(tables, i)).collect())
+                .tables((0..tables.len()).flat_map(|i| every(tables, i)).collect())
                 .folded(),
             switches(variants),
             costs(&Params::default()),
