@@ -50,8 +50,12 @@ fn bound(table: &ReplayTable, policy: &str) -> Option<f64> {
     Some(get(&format!("{policy}_misses"))? / get("accesses")?)
 }
 
+/// A miss ratio. With read-ahead more pages may be read than there are accesses.
 fn percent(x: f64) -> String {
-    format!("{:.3}\u{a0}%", 100.0 * x)
+    match x {
+        x if x > 1.0 => format!("{x:.2} per access"),
+        x => format!("{:.3}\u{a0}%", 100.0 * x),
+    }
 }
 
 /// Which variant misses least under a limit, and how far that is from the bounds.
@@ -218,8 +222,13 @@ fn headline(tables: &[ReplayTable], before: &str, after: &str) -> Option<String>
             tables.iter().filter(same).count()
         ),
     };
+    let of_all = if a.max(b) > 1.0 {
+        ""
+    } else {
+        " of all accesses"
+    };
     Some(format!(
-        "{verdict}{}: {} against {} of all accesses ({}).{count}",
+        "{verdict}{}: {} against {}{of_all} ({}).{count}",
         with_memory(tables, table),
         percent(a),
         percent(b),
@@ -290,8 +299,8 @@ pub fn replay(
         sections: vec![
             Section::new("misses", "Figures")
                 .intro(
-                    "A miss is an access whose page had to be read from a device or from swap; the \
-                     ratio is the last variant's figure over the first one's.",
+                    "A miss is a page that had to be read from a device or from swap, read-ahead included; \
+                     the ratio is the last variant's figure over the first one's.",
                 )
                 .tables((0..tables.len()).flat_map(|i| figures(tables, i)).collect()),
             Section::new("curves", "Miss ratio over memory").charts(curves),

@@ -51,7 +51,9 @@ pub fn curves(lines: &[CurveLine]) -> Chart {
                 continue;
             }
             let error = line.error.unwrap_or(0.0);
-            let percent = |x: f64| short(100.0 * x.clamp(0.0, 1.0));
+            // With read-ahead more pages are read than there are accesses. An estimate of a ratio ends at 1.
+            let most = ratio.max(1.0);
+            let percent = |x: f64| short(100.0 * x.clamp(0.0, most));
             // 256 pages are a MiB.
             table.row(&[
                 &short(pages as f64 / 256.0),
