@@ -64,7 +64,11 @@ impl Played<'_> {
             let all = &self.table.result.variants;
             let moved = causes(&all[first], &all[other]);
             let heading = format!("The counters that differ most between {first} and {other}:");
-            let sentences = moved.iter().take(CAUSES_MAX).map(|c| capital(&c.sentence));
+            // Without what it means: that a prediction is off is no merit of a policy.
+            let sentences = moved
+                .iter()
+                .take(CAUSES_MAX)
+                .map(|c| capital(&c.figures) + ".");
             paragraphs.push((heading, sentences.collect()));
         }
         paragraphs.extend(difference(self.variants));

@@ -4,7 +4,7 @@ use super::variants::{costs, difference, switches};
 use crate::charts;
 use crate::runner::{killed_after, show_pages, ReplayTable, Size, Variant};
 use coldset_machine::{Params, SwapConfig};
-use coldset_report::html::{capital, causes, change, reasons, Page, Section, Summary};
+use coldset_report::html::{capital, causes, change, reasons_of_misses, Page, Section, Summary};
 use coldset_report::tables::{counter_names, Counters, Variants};
 use coldset_report::{human, Align, Cell, Number, Table};
 
@@ -47,6 +47,8 @@ fn miss_ratio(table: &ReplayTable, variant: &str) -> Option<f64> {
 /// A figure of an exact policy as the tables count it.
 fn bound(table: &ReplayTable, policy: &str) -> Option<f64> {
     let get = |name: &str| table.result.bounds.get(name).map(|n: &Number| n.as_f64());
+    // Where no page can leave memory, they have nothing to decide.
+    get("evictable_accesses").filter(|accesses| *accesses > 0.0)?;
     Some(get(&format!("{policy}_misses"))? / get("accesses")?)
 }
 
@@ -81,6 +83,8 @@ fn sentence(table: &ReplayTable) -> String {
             let share = 100.0 * (lru - ratio) / (lru - opt);
             text += &if share >= 0.5 {
                 format!(". {best} closes {share:.0} % of the gap from LRU to OPT")
+            } else if share > 0.0 {
+                format!(". {best} closes less than 1 % of the gap from LRU to OPT")
             } else {
                 ". No variant is better than exact LRU".into()
             };
@@ -211,15 +215,20 @@ fn headline(tables: &[ReplayTable], before: &str, after: &str) -> Option<String>
         std::cmp::Ordering::Equal => return Some(format!("{after} misses as often as {before}.")),
         std::cmp::Ordering::Greater => format!("{after} misses more than {before}"),
     };
-    let same = |t: &&ReplayTable| {
-        let both = miss_ratio(t, before).zip(miss_ratio(t, after));
-        both.is_some_and(|(x, y)| y.total_cmp(&x) == a.total_cmp(&b))
+    let under = |wanted: std::cmp::Ordering| {
+        let both = |t: &&ReplayTable| {
+            let both = miss_ratio(t, before).zip(miss_ratio(t, after));
+            both.is_some_and(|(x, y)| y.total_cmp(&x) == wanted)
+        };
+        tables.iter().filter(both).count()
     };
-    let count = match tables.len() {
-        1 => String::new(),
-        all => format!(
-            " Likewise under {} of {all} limits.",
-            tables.iter().filter(same).count()
+    let way = a.total_cmp(&b);
+    let count = match (tables.len(), under(way.reverse())) {
+        (1, _) => String::new(),
+        (all, 0) => format!(" Likewise under {} of {all} limits.", under(way)),
+        (all, reverse) => format!(
+            " Likewise under {} of {all} limits, the other way round under {reverse}.",
+            under(way)
         ),
     };
     let of_all = if a.max(b) > 1.0 {
@@ -236,6 +245,21 @@ fn headline(tables: &[ReplayTable], before: &str, after: &str) -> Option<String>
     ))
 }
 
+/// Which of the two is killed, and under how many limits.
+fn killed_ends(tables: &[ReplayTable], before: &str, after: &str) -> Option<String> {
+    let is_killed = |variant: &str| {
+        let killed = |t: &&ReplayTable| killed_after(&t.result.variants[variant]).is_some();
+        let count = tables.iter().filter(killed).count();
+        let limits = match tables.len() {
+            1 => String::new(),
+            all => format!(" under {count} of {all} limits"),
+        };
+        (count > 0).then(|| format!("{variant} is killed for lack of memory{limits}"))
+    };
+    let said: Vec<String> = [before, after].into_iter().filter_map(is_killed).collect();
+    (!said.is_empty()).then(|| said.join(", ") + ".")
+}
+
 /// Which counters moved under the limit of the headline, and what that means.
 fn mechanism(tables: &[ReplayTable], before: &str, after: &str) -> Option<(String, Vec<String>)> {
     let table = telling(tables, before, after)?;
@@ -243,12 +267,12 @@ fn mechanism(tables: &[ReplayTable], before: &str, after: &str) -> Option<(Strin
     let moved = causes(of(before), of(after));
     let (b, a) = (miss_ratio(table, before)?, miss_ratio(table, after)?);
     let why = match a.total_cmp(&b) {
-        std::cmp::Ordering::Less => reasons(&moved, true).map(|r| ("better", r)),
+        std::cmp::Ordering::Less => reasons_of_misses(&moved, true).map(|r| ("less", r)),
         std::cmp::Ordering::Equal => None,
-        std::cmp::Ordering::Greater => reasons(&moved, false).map(|r| ("worse", r)),
+        std::cmp::Ordering::Greater => reasons_of_misses(&moved, false).map(|r| ("more", r)),
     };
     let why = why.map_or_else(String::new, |(what, r)| {
-        format!("Why {after} is {what}: {r}. ")
+        format!("Why {after} misses {what}: {r}. ")
     });
     let limit = with_memory(tables, table);
     let heading = format!("{why}The counters that moved most from {before} to {after}{limit}:");
@@ -266,10 +290,15 @@ fn summary(tables: &[ReplayTable], variants: &[Variant]) -> Summary {
     )];
     paragraphs.extend(ends.and_then(|(b, a)| mechanism(tables, &b.label, &a.label)));
     paragraphs.extend(difference(variants));
+    let headline = ends.map(|(b, a)| {
+        let killed = killed_ends(tables, &b.label, &a.label);
+        let said = killed
+            .into_iter()
+            .chain(headline(tables, &b.label, &a.label));
+        said.collect::<Vec<_>>().join(" ")
+    });
     Summary {
-        headline: ends
-            .and_then(|(b, a)| headline(tables, &b.label, &a.label))
-            .unwrap_or_default(),
+        headline: headline.unwrap_or_default(),
         paragraphs,
     }
 }
