@@ -263,3 +263,21 @@ fn what_is_said_of_bars_is_true_of_one_seed_and_of_zero() {
         "{about}"
     );
 }
+
+/// A logarithmic axis has no place for those that miss nothing, which is the best there is.
+#[test]
+fn marks_without_a_miss_are_named() {
+    let mark = |name: &str, ratio| CurveLine {
+        name: name.into(),
+        points: vec![(512, ratio)],
+        error: None,
+    };
+    let about = curves(&[mark("v5", 0.0), mark("fifo", 0.25)]).about;
+    assert!(
+        about.ends_with(" Without a mark, for they miss nothing: v5 with 2 MiB."),
+        "{about}"
+    );
+    assert!(!curves(&[mark("fifo", 0.25)])
+        .about
+        .contains("Without a mark"));
+}
