@@ -24,6 +24,7 @@ READ = """() => ({
   charts: Array.from(document.querySelectorAll('.chart'), div => ({
     id: div.dataset.chart,
     about: div.parentElement.querySelector('figcaption p').textContent,
+    pictures: div.querySelectorAll('svg').length,
     titles: Array.from(div.querySelectorAll('.role-axis-title text'), t => t.textContent),
     marks: div.querySelectorAll('.mark-line path[d], .mark-rect path[d], .mark-symbol path[d]').length,
     bad: /NaN|undefined|Infinity/.test(div.innerHTML),
@@ -32,6 +33,7 @@ READ = """() => ({
   title: document.title,
   headline: document.querySelector('.headline').textContent,
   wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  ids: Array.from(document.querySelectorAll('[id]'), e => e.id),
 })"""
 
 # Colours of a screenshot (a data URL) of a chart: how many, and the share of the commonest.
@@ -61,14 +63,28 @@ def check_numbers(name, page, written):
     assert page["cells"], f"{name}: no numbers"
     for cell in page["cells"]:
         exact = at_pointer(inside, cell["place"])
+        factor = 100 if cell["text"].endswith("%") else 1
         assert abs(float(cell["value"]) - float(exact)) <= 1e-14 * abs(float(exact)), (name, cell, exact)
         shown = cell["text"].split(" ")[0].replace(",", "")
         if shown == "n/a":
             continue
         # Half of the last digit that is shown, in the scientific form as well.
         last = Decimal(1).scaleb(Decimal(shown).as_tuple().exponent)
-        error = abs(Decimal(shown) - Decimal(repr(float(exact))))
+        error = abs(Decimal(shown) - factor * Decimal(repr(float(exact))))
         assert error <= last * Decimal("0.5000001"), (name, cell, exact)
+
+
+def check_variants(name, page, written):
+    """Every variant has its figures in a table, but for replays that were killed."""
+    places = {cell["place"] for cell in page["cells"]}
+    tables = [("", written)] + [(f"/replays/{i}", table) for i, table in enumerate(written.get("replays", []))]
+    for place, table in tables:
+        for variant, counters in table.get("variants", {}).items():
+            # Of a comparison and of an ablation, tables are of two of them.
+            if "killed_after" in counters or name in ("compare", "ablate"):
+                continue
+            start = f"{place}/variants/{variant.replace('~', '~0').replace('/', '~1')}/"
+            assert any(p.startswith(start) for p in places), f"{name}: no figure of {variant}"
 
 
 def has_unit(title):
@@ -80,11 +96,13 @@ def has_unit(title):
 def check_charts(name, page):
     """Each chart is drawn, with two titled axes that have units."""
     assert page["ready"] == "drawn", f"{name}: {page['ready']}"
+    assert len(set(page["ids"])) == len(page["ids"]), f"{name}: an id occurs twice"
     for chart in page["charts"]:
         what = f"{name}, {chart['id']}"
         assert len(set(chart["titles"])) >= 2, f"{what}: axis titles {chart['titles']}"
         for title in chart["titles"]:
             assert has_unit(title), f"{what}: no unit in '{title}'"
+        assert chart["pictures"] == 1, f"{what}: {chart['pictures']} pictures"
         assert chart["marks"] > 0 and not chart["bad"], f"{what}: nothing drawn, or NaN"
         assert chart["about"], what
 
@@ -126,6 +144,11 @@ def look(browser, path, shots):
         if shots:
             tab.screenshot(path=shots / f"{name}-{scheme}-{media}.png", full_page=True)
     check_numbers(name, page, written)
+    check_variants(name, page, written)
+    tab.emulate_media(media="screen")
+    tab.set_viewport_size({"width": 360, "height": 640})
+    wide = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wide <= 0, f"{name}: wider than a narrow window by {wide} pixels"
     assert requests == [path.as_uri()], f"{name}: fetched {requests[1:]}"
     assert not errors, f"{name}: {errors}"
     context.close()

@@ -9,6 +9,7 @@ use crate::play;
 use crate::played;
 use crate::predict::{beside, Beside, Look, Setting, MONITOR, PAGE};
 use crate::scratch;
+use crate::settings;
 use crate::this::interrupted;
 use coldset_guest::image::Image;
 use coldset_guest::job::Job;
@@ -431,7 +432,8 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
     let json = || {
         let played = measured.iter().map(|m| (m.label.clone(), m.played.clone()));
         let played = played.collect::<serde_json::Map<_, _>>().into();
-        play::json_of(&args.trace, &beside, played, &way)
+        let settings = settings::of_guests(&args.guest);
+        play::json_of(&args.trace, settings, &beside, played, &way)
     };
     outputs.write(
         text,

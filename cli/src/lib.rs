@@ -14,6 +14,7 @@ mod played;
 mod predict;
 mod scans;
 mod scratch;
+mod settings;
 mod tasks;
 mod this;
 mod top;

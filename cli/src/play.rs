@@ -7,6 +7,7 @@ use crate::lab::{load_trace, style};
 use crate::output::{command_line, file_name, json_with, Outputs};
 use crate::played;
 use crate::predict::{beside, Beside, Look, Setting, MONITOR, PAGE};
+use crate::settings;
 use crate::tasks;
 use crate::this::{interrupted, this_command};
 use coldset_lab::pages;
@@ -271,10 +272,17 @@ fn played_json(runs: &[Played]) -> Value {
 }
 
 /// A table of what was played, with the rest.
-pub fn json_of(trace: &Path, beside: &Beside, played: Value, way: &Compared) -> String {
+pub fn json_of(
+    trace: &Path,
+    settings: Value,
+    beside: &Beside,
+    played: Value,
+    way: &Compared,
+) -> String {
     let mut more = vec![
         ("trace", file_name(trace).into()),
         ("memory_pages", beside.table.memory.pages.into()),
+        ("settings", settings),
         ("played", played),
         ("prediction", beside.json()),
     ];
@@ -342,6 +350,7 @@ pub fn measured(args: &PlayArgs) -> Result<(String, Setting), Failure> {
     let beside = beside(&m.trace, &[], setting.clone(), measured, Look::default())?;
     let json = json_of(
         &args.trace,
+        settings::of_play(args),
         &beside,
         played_json(&m.runs),
         &Compared::default(),
@@ -399,7 +408,10 @@ pub fn run(args: &PlayArgs) -> Result<Verdict, Failure> {
     let (label, _) = column(&m.runs);
     let machines = [(label.as_str(), &played)];
     let way = Compared::of(&machines, &beside.table, args.points, args.scans.scans);
-    let json = || json_of(&args.trace, &beside, played.clone(), &way);
+    let json = || {
+        let settings = settings::of_play(args);
+        json_of(&args.trace, settings, &beside, played.clone(), &way)
+    };
     outputs.write(
         || text(args, &m, &beside, &played, &way),
         json,

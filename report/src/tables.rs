@@ -28,13 +28,13 @@ pub struct Counters<'a> {
 }
 
 impl<'a> Counters<'a> {
-    /// As a page shows them: the first variants with their intervals, the ratio of the last to the first,
-    /// without counters that are 0 everywhere.
+    /// As a page shows them: all variants with their intervals, many of them in several tables; in the last one the
+    /// ratio of the last to the first. Without counters that are 0 everywhere.
     pub fn on_page(
         all: &'a Variants,
         names: impl IntoIterator<Item = &'a str>,
         pointer: &'a str,
-    ) -> Self {
+    ) -> Vec<Table> {
         let variants: Vec<&str> = all.keys().map(String::as_str).collect();
         let ratio = match variants.as_slice() {
             [before, .., after] => Some((format!("{after} / {before}"), *before, *after)),
@@ -44,13 +44,20 @@ impl<'a> Counters<'a> {
             let mut found = all.values().filter_map(|counters| counters.get(*name));
             found.any(|summary| summary.mean.as_f64() != 0.0)
         };
-        Self {
-            names: names.into_iter().filter(counted).collect(),
-            variants: variants.into_iter().take(ABREAST).collect(),
-            intervals: true,
-            ratio,
-            pointer,
-        }
+        let names: Vec<&str> = names.into_iter().filter(counted).collect();
+        let last = variants.len().div_ceil(ABREAST);
+        let some = (1..).zip(variants.chunks(ABREAST));
+        let table = |(number, variants): (usize, &[&'a str])| {
+            let shown = Self {
+                names: names.clone(),
+                variants: variants.to_vec(),
+                intervals: true,
+                ratio: ratio.clone().filter(|_| number == last),
+                pointer,
+            };
+            shown.table(all)
+        };
+        some.map(table).collect()
     }
 
     /// The table.
@@ -119,12 +126,59 @@ fn figure(claim: &ClaimResult, shown: String, place: &str) -> Cell {
     }
 }
 
-/// Claims with the means of each variant, the figure and its verdict. `place` leads to the claims in the
-/// JSON of the page, `of` to their result.
+/// Variants that stand beside the figures of claims: of many the first ones and the last. Then all others.
+fn beside_claims(result: &ExperimentResult) -> (Vec<&str>, Vec<&str>) {
+    let last = result.variants.len().saturating_sub(1);
+    let (mut beside, mut others) = (Vec::new(), Vec::new());
+    for (i, name) in result.variants.keys().enumerate() {
+        match i + 1 < ABREAST || i == last {
+            true => beside.push(name.as_str()),
+            false => others.push(name.as_str()),
+        }
+    }
+    (beside, others)
+}
+
+/// What a claim measures, of each of the variants.
+fn means<'a>(
+    result: &'a ExperimentResult,
+    claim: &'a ClaimResult,
+    variants: &'a [&str],
+    of: &'a str,
+) -> impl Iterator<Item = Cell> + 'a {
+    variants
+        .iter()
+        .map(move |variant| match counter(&claim.subject) {
+            Some(counter) => {
+                let summary = result.variants[*variant].get(counter);
+                Cell::mean(summary, true, &pointer(of, variant, counter))
+            }
+            None => "".into(),
+        })
+}
+
+/// The means of the variants that [`claims`] has no room for; empty if it has all. `of` leads to the result in the JSON
+/// of the page.
+#[must_use]
+pub fn other_means(result: &ExperimentResult, claims: &[ClaimResult], of: &str) -> Vec<Table> {
+    let (_, others) = beside_claims(result);
+    let table = |variants: &[&str]| {
+        let columns = [("measure", Left), ("unit", Left)].into_iter();
+        let mut table = Table::new(columns.chain(variants.iter().map(|name| (*name, Right))));
+        for claim in claims.iter().filter(|c| counter(&c.subject).is_some()) {
+            let name: [Cell; 2] = [(&claim.name).into(), (&claim.unit).into()];
+            table.row(name.into_iter().chain(means(result, claim, variants, of)));
+        }
+        table.caption("The other variants")
+    };
+    others.chunks(ABREAST).map(table).collect()
+}
+
+/// Claims with the means of the variants, the figure and its verdict. `place` leads to the claims in the
+/// JSON of the page, `of` to their result. Of more than six variants the means of some are in [`other_means`].
 #[must_use]
 pub fn claims(result: &ExperimentResult, claims: &[ClaimResult], place: &str, of: &str) -> Table {
-    let variants: Vec<&str> = result.variants.keys().map(String::as_str).collect();
-    let variants = &variants[..variants.len().min(ABREAST)];
+    let (variants, _) = beside_claims(result);
     let mut columns = vec![("measure", Left), ("unit", Left)];
     columns.extend(variants.iter().map(|name| (*name, Right)));
     columns.extend([
@@ -140,17 +194,7 @@ pub fn claims(result: &ExperimentResult, claims: &[ClaimResult], place: &str, of
     for (i, claim) in claims.iter().enumerate() {
         let shown = claim.shown();
         let mut row: Vec<Cell> = vec![(&claim.name).into(), (&claim.unit).into()];
-        row.extend(
-            variants
-                .iter()
-                .map(|variant| match counter(&claim.subject) {
-                    Some(counter) => {
-                        let summary = result.variants[*variant].get(counter);
-                        Cell::mean(summary, true, &pointer(of, variant, counter))
-                    }
-                    None => "".into(),
-                }),
-        );
+        row.extend(means(result, claim, &variants, of));
         row.extend([
             figure(claim, shown.ours, &format!("{place}/{i}")),
             shown.of.into(),
@@ -220,4 +264,47 @@ pub fn accepted(claim: &ClaimResult, place: &str) -> [Cell; 6] {
         shown.band.into(),
         judged(claim, shown.verdict),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Claim, Header, RunResult};
+
+    /// Of twelve variants every one is in a table, with the ratio of the last to the first beside the last.
+    #[test]
+    fn no_variant_is_left_out() {
+        let names: Vec<String> = (1..=12).map(|i| format!("variant{i}")).collect();
+        let mut runs = Vec::new();
+        for (value, name) in (1001u64..).zip(&names) {
+            let mut run = RunResult::new(name, 1);
+            run.set("ops", value);
+            runs.push(run);
+        }
+        let judged = [Claim::ratio("throughput", "ops", "variant1", "variant12").within(0.5, 3.0)];
+        let result = ExperimentResult::collect(Header::default(), &runs, &judged).unwrap();
+        let counters = Counters::on_page(&result.variants, ["ops"], "");
+        let mut of_claims = vec![claims(&result, &result.claims, "/claims", "")];
+        of_claims.extend(other_means(&result, &result.claims, ""));
+        for tables in [&counters, &of_claims] {
+            let text: String = tables.iter().map(|t| t.markup().into_string()).collect();
+            for (value, name) in (1001..).zip(&names) {
+                let cell = format!(
+                    "data-json=\"/variants/{name}/ops/mean\">1,{:03}</td>",
+                    value - 1000
+                );
+                assert_eq!(text.matches(&cell).count(), 1, "{name}: {text}");
+            }
+        }
+        let last = counters.last().unwrap().markup().into_string();
+        assert!(
+            last.contains("variant12 / variant1") && last.contains("1.011"),
+            "{last}"
+        );
+        let judged = of_claims[0].markup().into_string();
+        assert!(
+            judged.contains(">variant1<") && judged.contains(">variant12<"),
+            "{judged}"
+        );
+    }
 }

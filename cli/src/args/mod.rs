@@ -36,7 +36,7 @@ pub use advise::AdviseArgs;
 pub use runs::RunsArgs;
 pub use validate::ValidateArgs;
 
-use crate::output::harmless;
+use crate::output::{harmless, tell};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 
@@ -209,7 +209,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, u8> {
                 2
             }
             _ => {
-                eprintln!("coldset: {}", one_line(&error));
+                tell(&format!("coldset: {}", one_line(&error)));
                 2
             }
         }

@@ -1,6 +1,6 @@
 //! What was met while a trace was read, beside the result.
 
-use crate::output::one_line;
+use crate::output::{one_line, tell};
 use coldset_lab::traces::{About, Format, OpKind, Reading};
 use serde_json::{json, Value};
 
@@ -20,17 +20,17 @@ impl TraceReading {
     pub fn warn(&self) {
         let (name, reading) = (one_line(&self.name), &self.reading);
         for bad in &reading.first_bad {
-            eprintln!(
+            tell(&format!(
                 "coldset: warning: {name}, line {}: {}",
                 bad.line, bad.problem
-            );
+            ));
         }
         if reading.bad > 0 {
-            eprintln!(
+            tell(&format!(
                 "coldset: warning: {name}: {} of {} lines are bad and left out, read as {}; \
                  --strict refuses them, --format names another format",
                 reading.bad, reading.lines, self.format
-            );
+            ));
         }
         if reading.lost_events > 0 || reading.lost_uncounted > 0 {
             let more = match reading.lost_uncounted {
@@ -38,22 +38,22 @@ impl TraceReading {
                 1 => " and an unknown number once more".into(),
                 n => format!(" and an unknown number {n} more times"),
             };
-            eprintln!(
+            tell(&format!(
                 "coldset: warning: {name}: the recorder lost {} events{more}; \
                  record with a larger buffer",
                 reading.lost_events
-            );
+            ));
         }
     }
 
     /// Says so if anonymous memory is only loaded from: it is then nothing that could be evicted.
     pub fn warn_of_loads(&self, trace: &About) {
         if trace.occurs(OpKind::AnonRead) && !trace.occurs(OpKind::AnonWrite) {
-            eprintln!(
+            tell(&format!(
                 "coldset: warning: {}: its anonymous memory is only loaded from; until a page is stored to, loads see \
                  the page of zeroes, which takes no memory and is never read",
                 one_line(&self.name)
-            );
+            ));
         }
     }
 

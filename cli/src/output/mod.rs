@@ -24,6 +24,12 @@ pub fn print(text: &str) -> Result<(), Failure> {
         .map_err(|e| Failure::write("standard output", e))
 }
 
+/// Says a line on standard error. One that takes nothing, such as a file on a full disk, is no failure: it could not even be
+/// told.
+pub fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// A text as a terminal may have it: names of files can have control characters, which would move its cursor or change its
 /// colours. Lines and tabs stay.
 pub fn harmless(text: &str) -> Cow<'_, str> {
@@ -249,7 +255,7 @@ impl Outputs {
             print(&text())?;
         }
         if let Some(sink) = self.report.iter().find(|s| !s.piped) {
-            eprintln!("report: {}", one_line(&sink.name));
+            tell(&format!("report: {}", one_line(&sink.name)));
         }
         Ok(())
     }

@@ -239,3 +239,31 @@ fn a_conversion_that_fails_leaves_the_file_as_it_was() {
     let left = fs::read_dir(&folder).unwrap().count();
     assert_eq!(left, 3, "no draft is left");
 }
+
+/// A page that was written is one, whether or not its name can be told.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_standard_error_that_takes_nothing_is_no_failure() {
+    let page = temporary("told-nobody.html");
+    let _ = fs::remove_file(&page);
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let status = Command::new(env!("CARGO_BIN_EXE_coldset"))
+        .args([
+            "lab",
+            "replay",
+            &sample(),
+            "--memory=25%",
+            "--variants=v5",
+            "--report",
+        ])
+        .arg(&page)
+        .stdout(std::process::Stdio::null())
+        .stderr(full)
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(fs::read_to_string(&page).unwrap().ends_with("</html>"));
+}

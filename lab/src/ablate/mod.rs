@@ -349,6 +349,22 @@ mod tests {
         assert!(render_ablation(&a, coldset_report::Style::Plain).contains("ratio n/a"));
     }
 
+    /// Others do the same without it: it has a part in it and carries nothing.
+    #[test]
+    fn what_costs_nothing_when_it_is_taken_away_carries_nothing() {
+        let a = ablate(&COUNT, &plan(&["base", "v5"]), &Progress::silent()).unwrap();
+        let mut ops = a.metrics[0].clone();
+        for (part, (added, taken)) in a.parts.iter().zip(&mut ops.effects) {
+            let it = part.name == "patch 6";
+            added.share = Some(if it { 0.04 } else { 0.0 });
+            taken.share = Some(if it { -0.02 } else { -0.1 });
+        }
+        assert_eq!(
+            carrier(&a, &ops),
+            "Alone, patch 6: smaller batch makes the largest part (4 %); taken away, none costs any of it."
+        );
+    }
+
     #[test]
     fn a_pair_that_does_not_differ_is_refused() {
         let error = ablate(&COUNT, &plan(&["v5", "series-v5"]), &Progress::silent()).unwrap_err();

@@ -132,7 +132,8 @@ pub fn carrier(a: &Ablation, metric: &Metric) -> String {
         return String::new();
     };
     if let ([p], [q]) = (&alone[..], &taken[..]) {
-        if p == q && gained > 0.0 {
+        // What costs nothing when it is taken away carries nothing.
+        if p == q && gained > 0.0 && lost > 0.0 {
             return format!(
                 "Carried by {}: alone it makes {gained} % of the change, without it {lost} % is lost.",
                 p.label()

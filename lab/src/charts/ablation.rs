@@ -95,9 +95,13 @@ fn one(a: &Ablation, index: usize, metric: &Metric) -> Chart {
             short(100.0 * metric.after / before)
         ),
     };
+    let intervals = match a.result.seeds.len() {
+        1 => "of one seed, so there are no intervals",
+        _ => "thin lines are 95 % confidence intervals",
+    };
     let about = format!(
         "From {} to {} it changes {whole}. A patch that carries this does the same when added alone, and \
-         undoes it when taken away; thin lines are 95 % confidence intervals.",
+         undoes it when taken away; {intervals}.",
         a.before, a.after
     );
     chart(

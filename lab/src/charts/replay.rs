@@ -34,7 +34,13 @@ pub fn replay(tables: &[ReplayTable]) -> Vec<Chart> {
         1 => String::new(),
         _ => format!("memory {}", show_pages(table.memory.pages)),
     };
-    let parts: Vec<_> = tables.iter().map(|t| (part(t), &t.series)).collect();
+    // A limit that was given twice is one part.
+    let is_first = |(i, table): &(usize, &ReplayTable)| {
+        let earlier = &tables[..*i];
+        earlier.iter().all(|t| t.memory.pages != table.memory.pages)
+    };
+    let distinct = tables.iter().enumerate().filter(is_first);
+    let parts: Vec<_> = distinct.map(|(_, t)| (part(t), &t.series)).collect();
     charts.extend(over_accesses(&variants, &parts));
     charts
 }

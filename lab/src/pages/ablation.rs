@@ -63,7 +63,7 @@ pub fn ablation(
                 .tables(vec![claims(&pair, &pair.claims, "/claims", "")]),
             Section::new("counters", "All counters")
                 .intro("Before and after, means over the seeds.")
-                .tables(vec![every.table(&pair.variants)])
+                .tables(every)
                 .folded(),
             switches(&plan.variants),
             parameters(experiment, plan),

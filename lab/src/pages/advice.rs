@@ -65,7 +65,7 @@ pub fn advice(
 ) -> String {
     let names: Vec<&str> = variants.iter().map(|v| v.label.as_str()).collect();
     let mut said = sentences(advice);
-    // What the least memory costs is what the reader came for.
+    // What the first of the sizes costs is what the reader came for; today's is what it is measured by.
     let headline = match said.len() {
         0 | 1 => said.first().cloned().unwrap_or_default(),
         _ => said.remove(1),

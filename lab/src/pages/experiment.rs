@@ -6,7 +6,7 @@ use crate::experiment::Experiment;
 use crate::runner::{Outcome, Plan};
 use coldset_report::experiment_json;
 use coldset_report::html::{facts, remarks, summary, Page, Section};
-use coldset_report::tables::{self, claims, counter_names, Counters};
+use coldset_report::tables::{self, claims, counter_names, other_means, Counters};
 use coldset_report::{Align, Cell, ExperimentResult, Table};
 
 /// The parameters of an experiment, as they were.
@@ -36,6 +36,7 @@ pub fn parameters(experiment: &Experiment, plan: &Plan) -> Section {
 /// What is judged, and apart from it what was put in.
 fn tables_of_claims(result: &ExperimentResult) -> Vec<Table> {
     let mut tables = vec![claims(result, &result.claims, "/claims", "")];
+    tables.extend(other_means(result, &result.claims, ""));
     if !result.restated.is_empty() {
         let caption = "What was put in and comes back: counted in no total";
         tables.push(claims(result, &result.restated, "/restated", "").caption(caption));
@@ -97,11 +98,11 @@ pub fn experiment(
             Section::new("measures", "In one picture").charts(measures),
             Section::new("mechanism", "Counters of the mechanism")
                 .intro("What explains the result, means over the seeds.")
-                .tables(vec![mechanism.table(all)]),
+                .tables(mechanism),
             Section::new("time", "Over virtual time").charts(over_time),
             Section::new("counters", "All counters")
                 .intro("Means over the seeds; what is 0 everywhere is left out.")
-                .tables(vec![every.table(all)])
+                .tables(every)
                 .folded(),
             switches(&plan.variants),
             parameters(experiment, plan),

@@ -64,7 +64,11 @@ impl Played<'_> {
             let all = &self.table.result.variants;
             let moved = causes(&all[first], &all[other]);
             let heading = format!("The counters that differ most between {first} and {other}:");
-            let sentences = moved.iter().take(CAUSES_MAX).map(|c| capital(&c.sentence));
+            // Without what it means: that a prediction is off is no merit of a policy.
+            let sentences = moved
+                .iter()
+                .take(CAUSES_MAX)
+                .map(|c| capital(&c.figures) + ".");
             paragraphs.push((heading, sentences.collect()));
         }
         paragraphs.extend(difference(self.variants));
@@ -92,7 +96,7 @@ impl Played<'_> {
         let mut sections = vec![
             Section::new("figures", "Figures")
                 .intro("What was measured, and what the lab predicts; means of the runs with half their 95 % confidence interval.")
-                .tables(vec![figures(tables, 0)]),
+                .tables(figures(tables, 0)),
             remarks,
             Section::new("time", "Over the accesses")
                 .intro("Of kernels, the first run.")
@@ -102,7 +106,7 @@ impl Played<'_> {
                 .tables(self.latencies.clone()),
             Section::new("counters", "All counters")
                 .intro("What is 0 everywhere is left out.")
-                .tables(vec![every(tables, 0)])
+                .tables(every(tables, 0))
                 .folded(),
         ];
         if !self.variants.is_empty() {

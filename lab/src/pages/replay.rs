@@ -4,7 +4,7 @@ use super::variants::{costs, difference, switches};
 use crate::charts;
 use crate::runner::{killed_after, show_pages, ReplayTable, Size, Variant};
 use coldset_machine::{Params, SwapConfig};
-use coldset_report::html::{capital, causes, change, reasons, Page, Section, Summary};
+use coldset_report::html::{capital, causes, change, reasons_of_misses, Page, Section, Summary};
 use coldset_report::tables::{counter_names, Counters, Variants};
 use coldset_report::{human, Align, Cell, Number, Table};
 
@@ -47,11 +47,17 @@ fn miss_ratio(table: &ReplayTable, variant: &str) -> Option<f64> {
 /// A figure of an exact policy as the tables count it.
 fn bound(table: &ReplayTable, policy: &str) -> Option<f64> {
     let get = |name: &str| table.result.bounds.get(name).map(|n: &Number| n.as_f64());
+    // Where no page can leave memory, they have nothing to decide.
+    get("evictable_accesses").filter(|accesses| *accesses > 0.0)?;
     Some(get(&format!("{policy}_misses"))? / get("accesses")?)
 }
 
+/// A miss ratio. With read-ahead more pages may be read than there are accesses.
 fn percent(x: f64) -> String {
-    format!("{:.3}\u{a0}%", 100.0 * x)
+    match x {
+        x if x > 1.0 => format!("{x:.2} per access"),
+        x => format!("{:.3}\u{a0}%", 100.0 * x),
+    }
 }
 
 /// Which variant misses least under a limit, and how far that is from the bounds.
@@ -77,6 +83,8 @@ fn sentence(table: &ReplayTable) -> String {
             let share = 100.0 * (lru - ratio) / (lru - opt);
             text += &if share >= 0.5 {
                 format!(". {best} closes {share:.0} % of the gap from LRU to OPT")
+            } else if share > 0.0 {
+                format!(". {best} closes less than 1 % of the gap from LRU to OPT")
             } else {
                 ". No variant is better than exact LRU".into()
             };
@@ -110,7 +118,7 @@ fn left_out(table: &ReplayTable) -> String {
 }
 
 /// The main figures of a limit.
-pub(super) fn figures(tables: &[ReplayTable], i: usize) -> Table {
+pub(super) fn figures(tables: &[ReplayTable], i: usize) -> Vec<Table> {
     let table = &tables[i];
     let wanted = [
         "misses",
@@ -138,22 +146,26 @@ pub(super) fn figures(tables: &[ReplayTable], i: usize) -> Table {
             )
         }
     };
-    Counters::on_page(all, wanted, &pointer(tables, i))
-        .table(all)
-        .caption(format!(
-            "Memory {}, {swap}{}",
-            limit(table),
-            left_out(table)
-        ))
+    let caption = format!("Memory {}, {swap}{}", limit(table), left_out(table));
+    with_caption(
+        Counters::on_page(all, wanted, &pointer(tables, i)),
+        &caption,
+    )
+}
+
+fn with_caption(tables: Vec<Table>, caption: &str) -> Vec<Table> {
+    tables.into_iter().map(|t| t.caption(caption)).collect()
 }
 
 /// All counters under a limit.
-pub(super) fn every(tables: &[ReplayTable], i: usize) -> Table {
+pub(super) fn every(tables: &[ReplayTable], i: usize) -> Vec<Table> {
     let table = &tables[i];
     let all = &survivors(table);
-    Counters::on_page(all, counter_names(all), &pointer(tables, i))
-        .table(all)
-        .caption(format!("Memory {}{}", limit(table), left_out(table)))
+    let caption = format!("Memory {}{}", limit(table), left_out(table));
+    with_caption(
+        Counters::on_page(all, counter_names(all), &pointer(tables, i)),
+        &caption,
+    )
 }
 
 fn bounds(tables: &[ReplayTable]) -> Table {
@@ -203,24 +215,49 @@ fn headline(tables: &[ReplayTable], before: &str, after: &str) -> Option<String>
         std::cmp::Ordering::Equal => return Some(format!("{after} misses as often as {before}.")),
         std::cmp::Ordering::Greater => format!("{after} misses more than {before}"),
     };
-    let same = |t: &&ReplayTable| {
-        let both = miss_ratio(t, before).zip(miss_ratio(t, after));
-        both.is_some_and(|(x, y)| y.total_cmp(&x) == a.total_cmp(&b))
+    let under = |wanted: std::cmp::Ordering| {
+        let both = |t: &&ReplayTable| {
+            let both = miss_ratio(t, before).zip(miss_ratio(t, after));
+            both.is_some_and(|(x, y)| y.total_cmp(&x) == wanted)
+        };
+        tables.iter().filter(both).count()
     };
-    let count = match tables.len() {
-        1 => String::new(),
-        all => format!(
-            " Likewise under {} of {all} limits.",
-            tables.iter().filter(same).count()
+    let way = a.total_cmp(&b);
+    let count = match (tables.len(), under(way.reverse())) {
+        (1, _) => String::new(),
+        (all, 0) => format!(" Likewise under {} of {all} limits.", under(way)),
+        (all, reverse) => format!(
+            " Likewise under {} of {all} limits, the other way round under {reverse}.",
+            under(way)
         ),
     };
+    let of_all = if a.max(b) > 1.0 {
+        ""
+    } else {
+        " of all accesses"
+    };
     Some(format!(
-        "{verdict}{}: {} against {} of all accesses ({}).{count}",
+        "{verdict}{}: {} against {}{of_all} ({}).{count}",
         with_memory(tables, table),
         percent(a),
         percent(b),
         change(a / b.max(f64::MIN_POSITIVE))
     ))
+}
+
+/// Which of the two is killed, and under how many limits.
+fn killed_ends(tables: &[ReplayTable], before: &str, after: &str) -> Option<String> {
+    let is_killed = |variant: &str| {
+        let killed = |t: &&ReplayTable| killed_after(&t.result.variants[variant]).is_some();
+        let count = tables.iter().filter(killed).count();
+        let limits = match tables.len() {
+            1 => String::new(),
+            all => format!(" under {count} of {all} limits"),
+        };
+        (count > 0).then(|| format!("{variant} is killed for lack of memory{limits}"))
+    };
+    let said: Vec<String> = [before, after].into_iter().filter_map(is_killed).collect();
+    (!said.is_empty()).then(|| said.join(", ") + ".")
 }
 
 /// Which counters moved under the limit of the headline, and what that means.
@@ -230,12 +267,12 @@ fn mechanism(tables: &[ReplayTable], before: &str, after: &str) -> Option<(Strin
     let moved = causes(of(before), of(after));
     let (b, a) = (miss_ratio(table, before)?, miss_ratio(table, after)?);
     let why = match a.total_cmp(&b) {
-        std::cmp::Ordering::Less => reasons(&moved, true).map(|r| ("better", r)),
+        std::cmp::Ordering::Less => reasons_of_misses(&moved, true).map(|r| ("less", r)),
         std::cmp::Ordering::Equal => None,
-        std::cmp::Ordering::Greater => reasons(&moved, false).map(|r| ("worse", r)),
+        std::cmp::Ordering::Greater => reasons_of_misses(&moved, false).map(|r| ("more", r)),
     };
     let why = why.map_or_else(String::new, |(what, r)| {
-        format!("Why {after} is {what}: {r}. ")
+        format!("Why {after} misses {what}: {r}. ")
     });
     let limit = with_memory(tables, table);
     let heading = format!("{why}The counters that moved most from {before} to {after}{limit}:");
@@ -253,10 +290,15 @@ fn summary(tables: &[ReplayTable], variants: &[Variant]) -> Summary {
     )];
     paragraphs.extend(ends.and_then(|(b, a)| mechanism(tables, &b.label, &a.label)));
     paragraphs.extend(difference(variants));
+    let headline = ends.map(|(b, a)| {
+        let killed = killed_ends(tables, &b.label, &a.label);
+        let said = killed
+            .into_iter()
+            .chain(headline(tables, &b.label, &a.label));
+        said.collect::<Vec<_>>().join(" ")
+    });
     Summary {
-        headline: ends
-            .and_then(|(b, a)| headline(tables, &b.label, &a.label))
-            .unwrap_or_default(),
+        headline: headline.unwrap_or_default(),
         paragraphs,
     }
 }
@@ -286,10 +328,10 @@ pub fn replay(
         sections: vec![
             Section::new("misses", "Figures")
                 .intro(
-                    "A miss is an access whose page had to be read from a device or from swap; the \
-                     ratio is the last variant's figure over the first one's.",
+                    "A miss is a page that had to be read from a device or from swap, read-ahead included; \
+                     the ratio is the last variant's figure over the first one's.",
                 )
-                .tables((0..tables.len()).map(|i| figures(tables, i)).collect()),
+                .tables((0..tables.len()).flat_map(|i| figures(tables, i)).collect()),
             Section::new("curves", "Miss ratio over memory").charts(curves),
             Section::new("time", "Over the accesses").charts(over_time),
             Section::new("bounds", "Exact policies")
@@ -298,7 +340,7 @@ pub fn replay(
                 .folded(),
             Section::new("counters", "All counters")
                 .intro("What is 0 everywhere is left out.")
-                .tables((0..tables.len()).map(|i| every(tables, i)).collect())
+                .tables((0..tables.len()).flat_map(|i| every(tables, i)).collect())
                 .folded(),
             switches(variants),
             costs(&Params::default()),

@@ -19,8 +19,15 @@ pub fn difference(variants: &[Variant]) -> Option<(String, Vec<String>)> {
     let [before, .., after] = variants else {
         return None;
     };
-    let heading = format!("What {} changes against {}:", after.label, before.label);
-    Some((heading, differences(before, after)))
+    let list = differences(before, after);
+    let heading = match list.is_empty() {
+        true => format!(
+            "{} and {} are the same set of switches.",
+            before.label, after.label
+        ),
+        false => format!("What {} changes against {}:", after.label, before.label),
+    };
+    Some((heading, list))
 }
 
 /// What differs between two variants, in the words of the patches and switches.

@@ -120,8 +120,8 @@ pub fn verify(
             pictures.push(chart);
         }
         let names = experiment.mechanism.iter().copied();
-        let table = Counters::on_page(&result.variants, names, &place).table(&result.variants);
-        mechanisms.push(table.caption(capital(experiment.name)));
+        let tables = Counters::on_page(&result.variants, names, &place).into_iter();
+        mechanisms.extend(tables.map(|t| t.caption(capital(experiment.name))));
     }
     let page = Page {
         title: "Acceptance of the model".into(),

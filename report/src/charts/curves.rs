@@ -34,6 +34,7 @@ pub fn curves(lines: &[CurveLine]) -> Chart {
     let columns = ["memory", "ratio", "lo", "hi", "policy", "kind"];
     let mut table = Data::new(&columns, &["memory", "ratio", "lo", "hi"]);
     let mut names: Vec<&str> = Vec::new();
+    let mut without: Vec<String> = Vec::new();
     for line in lines {
         if !names.contains(&line.name.as_str()) {
             names.push(&line.name);
@@ -43,6 +44,12 @@ pub fn curves(lines: &[CurveLine]) -> Chart {
         } else {
             "mark"
         };
+        if let ([(pages, ratio)], "mark") = (line.points.as_slice(), kind) {
+            if *ratio <= 0.0 {
+                let mib = short(*pages as f64 / 256.0);
+                without.push(format!("{} with {mib} MiB", line.name));
+            }
+        }
         let step = line.points.len().div_ceil(POINTS_MAX).max(1);
         let last = line.points.len().saturating_sub(1);
         for (i, &(pages, ratio)) in line.points.iter().enumerate() {
@@ -51,7 +58,9 @@ pub fn curves(lines: &[CurveLine]) -> Chart {
                 continue;
             }
             let error = line.error.unwrap_or(0.0);
-            let percent = |x: f64| short(100.0 * x.clamp(0.0, 1.0));
+            // With read-ahead more pages are read than there are accesses. An estimate of a ratio ends at 1.
+            let most = ratio.max(1.0);
+            let percent = |x: f64| short(100.0 * x.clamp(0.0, most));
             // 256 pages are a MiB.
             table.row(&[
                 &short(pages as f64 / 256.0),
@@ -112,8 +121,13 @@ pub fn curves(lines: &[CurveLine]) -> Chart {
         "height": 280,
         "layer": layers,
     });
-    let about =
+    let mut about =
         "Share of the accesses that miss, over the size of the memory. Lower is better; no policy \
-        can be below OPT, which knows the future.";
-    chart("miss-ratio", "Miss-ratio curves", about, spec)
+        can be below OPT, which knows the future."
+            .to_owned();
+    if !without.is_empty() {
+        let names = without.join(", ");
+        about += &format!(" Without a mark, for they miss nothing: {names}.");
+    }
+    chart("miss-ratio", "Miss-ratio curves", &about, spec)
 }

@@ -1,5 +1,6 @@
 //! Series of all runs on common points of the horizontal axis.
 
+use super::spec::drawn;
 use super::topics::{LISTS, PLAIN_LISTS, TOPICS};
 use crate::{Number, RunResult};
 use indexmap::{IndexMap, IndexSet};
@@ -16,8 +17,10 @@ type ByVariant<'a> = IndexMap<&'a str, Vec<&'a Points>>;
 
 /// All series that can be drawn.
 pub struct Lines<'a> {
-    /// Variants in order.
-    pub variants: &'a [String],
+    /// All variants in order.
+    pub all: &'a [String],
+    /// Those of them that are drawn.
+    pub variants: Vec<String>,
     /// By part (`""` if there is one only), then by name.
     pub parts: IndexMap<String, IndexMap<&'a str, ByVariant<'a>>>,
     /// Parts that are left out.
@@ -55,7 +58,8 @@ impl<'a> Lines<'a> {
     /// None yet.
     pub fn none(variants: &'a [String]) -> Self {
         Self {
-            variants,
+            all: variants,
+            variants: drawn(variants),
             parts: IndexMap::new(),
             hidden: 0,
         }

@@ -1,6 +1,6 @@
 //! Distributions of latency: how many operations took longer than a time.
 
-use super::spec::{axis, chart, colour, short, Chart, Data, VARIANTS_MAX, WIDTH};
+use super::spec::{axis, chart, colour, drawn, not_drawn, short, Chart, Data, WIDTH};
 use crate::RunResult;
 use indexmap::IndexMap;
 use serde_json::json;
@@ -47,7 +47,8 @@ fn one(name: &str, by_variant: &IndexMap<&str, BTreeMap<u64, u64>>, variants: &[
         .find(|u| middle >= u.1)
         .unwrap_or(&UNITS[0]);
     let mut table = Data::new(&["t", "share", "variant"], &["t", "share"]);
-    for variant in variants.iter().take(VARIANTS_MAX) {
+    let shown = drawn(variants);
+    for variant in &shown {
         let Some(cells) = by_variant.get(variant.as_str()) else {
             continue;
         };
@@ -72,15 +73,17 @@ fn one(name: &str, by_variant: &IndexMap<&str, BTreeMap<u64, u64>>, variants: &[
         "width": WIDTH,
         "height": 220,
         "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.6},
-        "encoding": {"x": x, "y": y, "color": colour(variants)},
+        "encoding": {"x": x, "y": y, "color": colour(&shown)},
     });
     let about =
         "How many operations took longer than a time: 1 % is the 99th percentile, 0.1 % the \
-        99.9th. The further left a line, the faster; the tail is at the bottom right.";
+        99.9th. The further left a line, the faster; the tail is at the bottom right."
+            .to_owned()
+            + &not_drawn(variants, &shown);
     chart(
         format!("latency-{name}"),
         &format!("Distribution of times: {name}"),
-        about,
+        &about,
         spec,
     )
 }

@@ -2,7 +2,7 @@
 
 use super::frame::{Frame, Lines};
 use super::over_time::about;
-use super::spec::{chart, short, Chart, Data, WIDTH};
+use super::spec::{chart, ends, short, Chart, Data, WIDTH};
 use super::topics::{LISTS, PLAIN_LISTS};
 use serde_json::json;
 
@@ -43,10 +43,8 @@ fn map(part: &str, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
         .filter(|l| names.contains_key(l.0))
         .map(|l| kind(l.0))
         .collect();
-    // Before and after must be among them.
-    let all = lines.variants.len();
-    let chosen = (0..all).filter(|&i| i + 1 < ABREAST || i + 1 == all);
-    for variant in chosen.map(|i| lines.variants[i].as_str()) {
+    let chosen = ends(&lines.variants, ABREAST);
+    for variant in chosen.iter().map(String::as_str) {
         let has = |name: &str| names.get(name).is_some_and(|v| v.contains_key(variant));
         let generations = LISTS.iter().any(|l| has(l.0));
         let all = if generations { LISTS } else { PLAIN_LISTS };
@@ -120,5 +118,5 @@ fn map(part: &str, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
             format!("Generations over time, {part}"),
         )
     };
-    Some(chart(id, &title, &about(ABOUT, lines), spec))
+    Some(chart(id, &title, &about(ABOUT, lines, &chosen), spec))
 }

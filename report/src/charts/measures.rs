@@ -1,6 +1,6 @@
 //! What the claims measure, as bars with intervals beside the variant that stands for before.
 
-use super::spec::{chart, colour, short, Chart, Data, VARIANTS_MAX, WIDTH};
+use super::spec::{chart, colour, drawn, not_drawn, short, Chart, Data, WIDTH};
 use crate::{Direction, ExperimentResult, Published, Subject};
 use serde_json::json;
 
@@ -73,7 +73,8 @@ fn list(result: &ExperimentResult, base: &str) -> Vec<Measure> {
 
 /// One chart, and a second one with a logarithmic axis for what changes manyfold.
 pub fn measures(result: &ExperimentResult) -> Vec<Chart> {
-    let variants: Vec<String> = result.variants.keys().cloned().collect();
+    let all: Vec<String> = result.variants.keys().cloned().collect();
+    let variants = drawn(&all);
     let Some(base) = variants.first() else {
         return Vec::new();
     };
@@ -84,15 +85,16 @@ pub fn measures(result: &ExperimentResult) -> Vec<Chart> {
     let numbers = ["value", "lo", "hi", "published"];
     let mut small = (Data::new(&columns, &numbers), 0, false);
     let mut large = (Data::new(&columns, &numbers), 0, false);
+    let mut of_nothing: Vec<String> = Vec::new();
     for measure in list(result, base) {
         let of = |v: &String| result.variants[v].get(&measure.counter);
         let whole = of(base).map_or(0.0, |s| s.mean.as_f64());
         if whole <= 0.0 {
+            of_nothing.push(measure.name);
             continue;
         }
         let percent = |x: f64| 100.0 * x / whole;
-        let shown = || variants.iter().take(VARIANTS_MAX);
-        let summaries: Vec<_> = shown().filter_map(|v| Some((v, of(v)?))).collect();
+        let summaries: Vec<_> = variants.iter().filter_map(|v| Some((v, of(v)?))).collect();
         let most = summaries.iter().map(|(_, s)| percent(s.mean.as_f64()));
         let most = most.fold(measure.published.unwrap_or(0.0) * 100.0, f64::max);
         // A logarithmic axis has no zero.
@@ -126,8 +128,16 @@ pub fn measures(result: &ExperimentResult) -> Vec<Chart> {
     let tables = [("measures", small, false), ("measures-large", large, true)];
     for (id, (table, rows, published), log) in tables {
         if rows > 0 {
-            charts.push(bars(id, table, published, log, base, &variants));
+            let seeds = result.seeds.len();
+            let mut chart = bars(id, table, published, log, &variants, seeds);
+            chart.about += &not_drawn(&all, &variants);
+            charts.push(chart);
         }
+    }
+    if let (Some(first), false) = (charts.first_mut(), of_nothing.is_empty()) {
+        let names = of_nothing.join(", ");
+        first.about +=
+            &format!(" Without a bar, for nothing is relative to 0 with {base}: {names}.");
     }
     charts
 }
@@ -137,9 +147,10 @@ fn bars(
     table: Data,
     published: bool,
     log: bool,
-    base: &str,
     variants: &[String],
+    seeds: usize,
 ) -> Chart {
+    let base = &variants[0];
     let title = format!("relative to the mean of {base}, %");
     let scale = if log {
         json!({"type": "log"})
@@ -182,12 +193,16 @@ fn bars(
             },
         }));
     }
-    let mut about = format!(
-        "Means over the seeds, {base} being 100 %; the thin line through the end of a bar is the 95 % \
-         confidence interval. \u{2191}: more is better, \u{2193}: less is better."
-    );
+    let figures = match seeds {
+        1 => format!("{base} is 100 %; of one seed, so there is no interval."),
+        _ => format!(
+            "Means over the seeds, {base} being 100 %; the thin line through the end of a bar is the 95 % \
+             confidence interval."
+        ),
+    };
+    let mut about = figures + " \u{2191}: more is better, \u{2193}: less is better.";
     if published {
-        about += " A diamond is the figure that was published for the last variant.";
+        about += " A diamond, at the last variant, is the change that was published, from before to after.";
     }
     if log {
         about += " Logarithmic axis: these change manyfold.";

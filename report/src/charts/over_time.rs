@@ -1,7 +1,7 @@
 //! Rates and levels over time, all variants on one axis.
 
 use super::frame::{Frame, Lines, BINS};
-use super::spec::{axis, chart, colour, short, Chart, Data, VARIANTS_MAX, WIDTH};
+use super::spec::{axis, chart, colour, not_drawn, short, Chart, Data, WIDTH};
 use super::topics::{Kind, Topic, TOPICS};
 use serde_json::{json, Value};
 
@@ -27,7 +27,7 @@ fn one(topic: &Topic, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
             let Some(by_variant) = names.get(name) else {
                 continue;
             };
-            for variant in lines.variants.iter().take(VARIANTS_MAX) {
+            for variant in &lines.variants {
                 let Some(runs) = by_variant.get(variant.as_str()) else {
                     continue;
                 };
@@ -59,7 +59,7 @@ fn one(topic: &Topic, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
     let mut encoding = json!({
         "x": axis("t", frame.title),
         "y": axis("v", &unit),
-        "color": colour(lines.variants),
+        "color": colour(&lines.variants),
     });
     if shown.len() > 1 {
         encoding["strokeDash"] = json!({
@@ -77,7 +77,7 @@ fn one(topic: &Topic, lines: &Lines<'_>, frame: &Frame) -> Option<Chart> {
     Some(chart(
         topic.id,
         topic.title,
-        &about(topic.about, lines),
+        &about(topic.about, lines, &lines.variants),
         spec,
     ))
 }
@@ -119,7 +119,7 @@ pub fn by_part(data: Value, plain: Value, parts: &[&str]) -> Value {
 }
 
 /// The sentence with what was averaged and left out.
-pub fn about(text: &str, lines: &Lines<'_>) -> String {
+pub fn about(text: &str, lines: &Lines<'_>, drawn: &[String]) -> String {
     let mut out = text.to_owned();
     if lines.seeds() > 1 {
         out += &format!(" Mean over {} seeds.", lines.seeds());
@@ -127,5 +127,5 @@ pub fn about(text: &str, lines: &Lines<'_>) -> String {
     if lines.hidden > 0 {
         out += &format!(" {} further parts are not drawn.", lines.hidden);
     }
-    out
+    out + &not_drawn(lines.all, drawn)
 }

@@ -27,7 +27,32 @@ const BETWEEN: [&str; 6] = [
     "#4dac6a", "#9970ab", "#8c8c8c", "#c05a78", "#b0a030", "#40a0a0",
 ];
 /// Variants that a chart can tell apart.
-pub const VARIANTS_MAX: usize = BETWEEN.len() + 2;
+const VARIANTS_MAX: usize = BETWEEN.len() + 2;
+
+/// Of many variants those that charts show: as many as can be told apart, the first ones and the last, which is "after".
+pub fn drawn(variants: &[String]) -> Vec<String> {
+    ends(variants, VARIANTS_MAX)
+}
+
+/// At most `most` variants: the first ones and the last.
+pub fn ends(variants: &[String], most: usize) -> Vec<String> {
+    let all = variants.len();
+    let chosen = (0..all).filter(|&i| i + 1 < most || i + 1 == all);
+    chosen.map(|i| variants[i].clone()).collect()
+}
+
+/// The sentence about those of the variants that are not among the `drawn`; empty if all are.
+pub fn not_drawn(all: &[String], drawn: &[String]) -> String {
+    let left: Vec<&str> = all
+        .iter()
+        .filter(|v| !drawn.contains(v))
+        .map(String::as_str)
+        .collect();
+    match left.is_empty() {
+        true => String::new(),
+        false => format!(" Not drawn: {}.", left.join(", ")),
+    }
+}
 
 /// Rows of comma-separated values: a third of the size of the same data as objects.
 pub struct Data {

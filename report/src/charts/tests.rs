@@ -182,3 +182,102 @@ fn short_numbers() {
         assert_eq!(spec::short(x), text);
     }
 }
+
+/// More variants than a chart can tell apart: "after" is drawn, no colour stands for two, and what is left out is named.
+#[test]
+fn of_many_variants_the_last_is_drawn_and_the_others_are_named() {
+    let names: Vec<String> = (1..=12).map(|i| format!("variant{i}")).collect();
+    let mut runs = Vec::new();
+    for name in &names {
+        for run in self::runs().into_iter().filter(|r| r.variant == "base") {
+            let variant = name.clone();
+            runs.push(RunResult { variant, ..run });
+        }
+    }
+    let claims = [Claim::ratio("throughput", "ops", "variant1", "variant12").within(0.5, 3.0)];
+    let result = ExperimentResult::collect(Header::default(), &runs, &claims).unwrap();
+    let all = experiment(&result, &runs, &[]);
+    assert!(all.len() >= 6, "{}", all.len());
+    for chart in &all {
+        let text = chart.spec["data"]["values"].as_str().unwrap();
+        for name in &names {
+            let drawn = text.contains(&format!("{name},")) || text.contains(&format!("{name}\n"));
+            let words = chart.about.rsplit(". ").next().unwrap_or("");
+            let said = words
+                .split([',', ' ', '.'])
+                .any(|word| word == name.as_str());
+            assert!(
+                drawn != said,
+                "{}: {name} {drawn} {said}: {}",
+                chart.id,
+                chart.about
+            );
+        }
+        assert!(text.contains("variant12"), "{}", chart.id);
+        let mut colours = Vec::new();
+        ranges(&chart.spec, &mut colours);
+        let different: std::collections::BTreeSet<&str> = colours.iter().copied().collect();
+        assert_eq!(different.len(), colours.len(), "{}: {colours:?}", chart.id);
+    }
+}
+
+/// The colours of the variants, once.
+fn ranges<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+    if !found.is_empty() {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            if map.get("field").is_some_and(|f| f == "variant") {
+                let range = map.get("scale").and_then(|s| s["range"].as_array());
+                found.extend(range.into_iter().flatten().filter_map(Value::as_str));
+            }
+            map.values().for_each(|v| ranges(v, found));
+        }
+        Value::Array(list) => list.iter().for_each(|v| ranges(v, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn what_is_said_of_bars_is_true_of_one_seed_and_of_zero() {
+    let mut runs = Vec::new();
+    for (variant, sleeps) in [("base", 0u64), ("v5", 250)] {
+        let mut run = RunResult::new(variant, 1);
+        run.set("ops", 100u64);
+        run.set("sleeps", sleeps);
+        runs.push(run);
+    }
+    let claims = ["ops", "sleeps"]
+        .map(|counter| Claim::ratio(counter, counter, "base", "v5").within(0.5, 3.0));
+    let result = ExperimentResult::collect(Header::default(), &runs, &claims).unwrap();
+    let all = experiment(&result, &runs, &[]);
+    let about = &all[0].about;
+    assert!(
+        about.contains("one seed, so there is no interval"),
+        "{about}"
+    );
+    assert!(!about.contains("confidence"), "{about}");
+    assert!(
+        about.ends_with("relative to 0 with base: sleeps."),
+        "{about}"
+    );
+}
+
+/// A logarithmic axis has no place for those that miss nothing, which is the best there is.
+#[test]
+fn marks_without_a_miss_are_named() {
+    let mark = |name: &str, ratio| CurveLine {
+        name: name.into(),
+        points: vec![(512, ratio)],
+        error: None,
+    };
+    let about = curves(&[mark("v5", 0.0), mark("fifo", 0.25)]).about;
+    assert!(
+        about.ends_with(" Without a mark, for they miss nothing: v5 with 2 MiB."),
+        "{about}"
+    );
+    assert!(!curves(&[mark("fifo", 0.25)])
+        .about
+        .contains("Without a mark"));
+}

@@ -12,7 +12,7 @@ pub(crate) use replays_text::HOW;
 pub use replays_text::{render_replay_comparison, replay_comparison_json};
 pub use text::{comparison_json, render_comparison};
 
-use crate::stats::{paired_ratio, Spread};
+use crate::stats::{differs_from_nothing, paired_ratio, Spread};
 use crate::{
     Band, Claim, CounterSummary, Direction, ExperimentResult, Header, Measure, ReportError,
     RunResult,
@@ -269,9 +269,6 @@ fn one(
         .filter_map(|(counter, before)| {
             let after = side(1).get(counter)?;
             let claim = claims.iter().find(|(c, _)| c == counter).map(|(_, c)| c);
-            let values = |s: &CounterSummary| -> Vec<f64> {
-                s.per_seed.iter().map(|v| v.as_f64()).collect()
-            };
             let ratio = ratio(&values(before), &values(after));
             let direction = claim.map_or(Direction::Neutral, |c| c.direction);
             Some(Row {
@@ -298,6 +295,10 @@ fn one(
     })
 }
 
+fn values(summary: &CounterSummary) -> Vec<f64> {
+    summary.per_seed.iter().map(|v| v.as_f64()).collect()
+}
+
 /// After by before, seed by seed. Seeds with nothing on both sides say nothing of it, unless all are so.
 fn ratio(before: &[f64], after: &[f64]) -> Option<Spread> {
     let pairs = before.iter().zip(after);
@@ -319,10 +320,11 @@ fn judge(
         return Verdict::Equal;
     }
     let up = after.mean.as_f64() > before.mean.as_f64();
-    // Without an interval (one seed) any difference is shown as one.
-    let noise = ratio
-        .and_then(|r| r.ci95)
-        .is_some_and(|ci| ci.lo <= 1.0 && ci.hi >= 1.0);
+    // Without an interval (one seed) any difference is shown as one. Where a seed has nothing before, there is no ratio.
+    let noise = match ratio {
+        Some(r) => r.ci95.is_some_and(|ci| ci.contains(1.0)),
+        None => !differs_from_nothing(&values(before), &values(after)),
+    };
     match (noise, direction) {
         (true, _) => Verdict::Noise,
         (_, Direction::Neutral) => Verdict::Changed,

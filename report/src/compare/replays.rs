@@ -37,7 +37,7 @@ pub struct ReadReplays {
     pub name: String,
     trace: Option<String>,
     memory: Option<u64>,
-    /// What it was made with: of a replay, if its version of the program says so.
+    /// What it was made with, if its version of the program says so.
     settings: Option<Map<String, Value>>,
     /// Under several limits, which follow the names of the columns.
     several: bool,
@@ -289,7 +289,10 @@ fn compare_columns<'a>(
         .filter(|((_, b), (_, a))| b != a)
         .map(|((name, b), (_, a))| (name.to_owned(), b, a))
         .collect();
-    if let Some((b, a)) = before.settings.as_ref().zip(after.settings.as_ref()) {
+    // A replay and a measurement have other options.
+    let played = |file: &ReadReplays| file.columns.iter().any(|c| c.played);
+    let settings = before.settings.as_ref().zip(after.settings.as_ref());
+    if let Some((b, a)) = settings.filter(|_| played(before) == played(after)) {
         differing.extend(differing_settings(b, a));
     }
     Ok(ReplayComparison {

@@ -14,6 +14,13 @@ const NAMED: usize = 6;
 impl ReplayComparison {
     /// What is to be known of it beside the tables.
     pub(crate) fn remarks(&self) -> Vec<String> {
+        let mut out = self.made();
+        out.extend(self.left_out());
+        out
+    }
+
+    /// What differs in how the two were made, and if need be which columns are compared.
+    pub(crate) fn made(&self) -> Vec<String> {
         let mut out = Vec::new();
         for (name, before, after) in &self.differing {
             out.push(format!("{name}: {before} before, {after} after"));
@@ -23,10 +30,15 @@ impl ReplayComparison {
                 "{before} and {after} are compared as the first of each file"
             ));
         }
-        for (column, file) in &self.alone {
-            out.push(format!("{column} is in {file} only"));
-        }
         out
+    }
+
+    /// Columns that are not compared.
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        let alone = self.alone.iter();
+        alone
+            .map(|(column, file)| format!("{column} is in {file} only"))
+            .collect()
     }
 }
 
@@ -95,12 +107,8 @@ impl ComparedColumns {
         table
     }
 
-    /// What is not in the table, and what is not of the group.
-    pub(crate) fn notes(&self) -> Vec<String> {
-        let list = |names: &[String]| match names.len() {
-            n if n > NAMED => format!("{} and {} more", names[..NAMED].join(", "), n - NAMED),
-            _ => names.join(", "),
-        };
+    /// Who was killed, and what follows from it.
+    pub(crate) fn killings(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for (side, killed) in ["before", "after"].iter().zip(self.killed) {
             if let Some(after) = killed {
@@ -114,6 +122,16 @@ impl ComparedColumns {
             notes
                 .push("its counters are those of a part of the trace, and are not compared".into());
         }
+        notes
+    }
+
+    /// Who was killed, what is not in the table, and what is not of the group.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let list = |names: &[String]| match names.len() {
+            n if n > NAMED => format!("{} and {} more", names[..NAMED].join(", "), n - NAMED),
+            _ => names.join(", "),
+        };
+        let mut notes = self.killings();
         if !self.machine_wide.is_empty() {
             notes.push(format!(
                 "of the whole machine: {}",

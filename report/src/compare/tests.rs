@@ -362,3 +362,100 @@ fn a_file_of_several_limits_says_them() {
     );
     assert_eq!(c.differing, [memory]);
 }
+
+/// The page says at its top what differs in how the two were made, and who was killed.
+#[test]
+fn the_page_of_two_replays_begins_with_what_differs() {
+    let file = |name: &str, settings: &str, killed: &str, misses: u64| {
+        let text = format!(
+            r#"{{"trace": "t", "bounds": {{"memory_pages": 256}}, "settings": {settings}, "variants": {{"v5": {{
+                "misses": {{"per_seed": [{misses}]}}{killed}}}}}}}"#
+        );
+        replays(name, &text)
+    };
+    let summary = |before: &ReadReplays, after: &ReadReplays| {
+        let page = crate::html::compare_replays(&compare_replays(before, after).unwrap(), "c");
+        let (_, rest) = page.split_once("<section id=\"summary\">").unwrap();
+        rest.split_once("</section>").unwrap().0.to_owned()
+    };
+    let (plain, own) = (r#"{"own_pages": 0}"#, r#"{"own_pages": 500}"#);
+    let said = summary(&file("b", plain, "", 100), &file("a", own, "", 150));
+    assert!(
+        said.contains("misses: +50\u{a0}% from before to after, t replayed with v5."),
+        "{said}"
+    );
+    assert!(said.contains("own_pages: 0 before, 500 after."), "{said}");
+    // To nothing is a change as well.
+    let said = summary(&file("b", plain, "", 100), &file("a", plain, "", 0));
+    assert!(said.contains("misses: none left"), "{said}");
+    let killed = r#", "killed_after": {"per_seed": [861]}, "events_oom_kill": {"per_seed": [1]}"#;
+    let lived = r#", "events_oom_kill": {"per_seed": [0]}"#;
+    let said = summary(&file("b", plain, lived, 100), &file("a", plain, killed, 10));
+    let headline = "t replayed with v5 against t replayed with v5: after was killed for lack of memory, after 861 accesses; its \
+                    counters are those of a part of the trace, and are not compared.";
+    assert!(said.contains(headline), "{said}");
+}
+
+/// Settings of a replay are not those of a measurement; those of two measurements are named.
+#[test]
+fn settings_of_measurements_are_named() {
+    let played = |settings: &str| {
+        let text = format!(
+            r#"{{"trace": "t", "memory_pages": 256, "settings": {settings}, "played": {{"machine": "m"}},
+                "variants": {{"6.18 classic": {{"misses": {{"per_seed": [4]}}}}}}}}"#
+        );
+        replays("p", &text)
+    };
+    let one = played(r#"{"order": "strict", "tasks": "processes", "exact_access": 0, "low": {}}"#);
+    let other = played(
+        r#"{"order": "per-task", "tasks": "threads", "exact_access": 64, "low": {"0": "4MiB"}, "high": null}"#,
+    );
+    let c = compare_replays(&one, &other).unwrap();
+    let names: Vec<&str> = c.differing.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!(names, ["order", "tasks", "exact_access", "low 0"]);
+    let replayed = REPLAYED.replacen('{', r#"{"settings": {"device": "nvme"}, "#, 1);
+    let c = compare_replays(&replays("r", &replayed), &one).unwrap();
+    assert!(
+        c.differing.iter().all(|(name, ..)| name != "device"),
+        "{:?}",
+        c.differing
+    );
+}
+
+#[test]
+fn the_page_of_equal_results_names_no_culprit() {
+    let one = file("1", 2, &["v5"], 1);
+    let page =
+        |after: &ReadResult| crate::html::compare(&compare(&one, after, claims).unwrap(), "c");
+    let same = page(&one);
+    assert!(same.contains("The headers of both files are the same, and so is every counter."));
+    let other = page(&file("1", 2, &["v5"], 2));
+    assert!(other.contains("what differs is not in them"));
+    assert!(!other.contains("so is every counter"));
+}
+
+/// A difference of which some seeds have no ratio is noise or not by the difference itself.
+#[test]
+fn seeds_with_nothing_before_are_no_proof_of_a_change() {
+    let file = |values: [u64; 3]| {
+        let runs = (1..).zip(values).map(|(seed, value)| {
+            let mut run = RunResult::new("v5", seed);
+            run.set("pswpin", value);
+            run
+        });
+        let header = Header {
+            experiment: "mongodb".into(),
+            ..Header::default()
+        };
+        let runs: Vec<RunResult> = runs.collect();
+        let result = ExperimentResult::collect(header, &runs, &[]).unwrap();
+        experiment(read("f", &experiment_json(&result)).unwrap())
+    };
+    let verdict = |before, after| {
+        let c = compare(&file(before), &file(after), |_| Vec::new()).unwrap();
+        c.variants[0].rows[0].verdict
+    };
+    assert_eq!(verdict([0, 100, 50], [90, 0, 100]), Verdict::Noise);
+    assert_eq!(verdict([0, 10, 5], [190, 200, 197]), Verdict::Changed);
+    assert_eq!(verdict([0, 0, 0], [20, 60, 200]), Verdict::Changed);
+}

@@ -3,7 +3,7 @@
 //! The words belong to counters, never to an experiment: whatever has the counter gets the sentence.
 
 use crate::shown::human;
-use crate::stats::paired_ratio;
+use crate::stats::{differs_from_nothing, paired_ratio, Spread};
 use crate::CounterSummary;
 use indexmap::IndexMap;
 
@@ -187,6 +187,14 @@ const QUANTITIES: &[Quantity] = &[
 ];
 
 const REFAULT_FILE: &str = "workingset_refault_file";
+/// Counters of which pages are in memory when they are needed.
+const OF_MISSES: [&str; 5] = [
+    REFAULT_FILE,
+    "workingset_refault_anon",
+    "pgpgin",
+    "pgmajfault",
+    "pswpin",
+];
 /// Of refaults that fell where reads did not.
 const FORGOTTEN: &str = "fewer pages that came back were recognised, and reads did not fall by as much: this is no sign of a \
                          better choice of what to evict";
@@ -203,6 +211,8 @@ const LEAST_COUNT: f64 = 20.0;
 pub struct Cause {
     /// The whole sentence: name, both values, change, meaning.
     pub sentence: String,
+    /// Of it the name, both values and the change.
+    pub figures: String,
     /// Its meaning alone.
     pub meaning: &'static str,
     /// Better, worse or neither.
@@ -295,9 +305,12 @@ fn one(before: &[f64], after: &[f64], order: usize, q: &Quantity, part: &str) ->
         return None;
     }
     let ratio = if b == a { 1.0 } else { a / b };
-    let clear = match paired_ratio(before, after).ok().and_then(|r| r.ci95) {
-        Some(ci) => (ci.lo > 1.0 || ci.hi < 1.0) && (ratio - 1.0).abs() >= LEAST_CHANGE,
-        None => (ratio - 1.0).abs() >= LEAST_CHANGE_ONE_SEED,
+    let beyond = |least: f64| (ratio - 1.0).abs() >= least;
+    let clear = match paired_ratio(before, after) {
+        Ok(Spread { ci95: Some(ci), .. }) => !ci.contains(1.0) && beyond(LEAST_CHANGE),
+        // Nothing before under some seed. A process that is killed is told under any.
+        Err(_) if !killed && !differs_from_nothing(before, after) => false,
+        _ => beyond(LEAST_CHANGE_ONE_SEED),
     };
     if !clear {
         return None;
@@ -315,14 +328,16 @@ fn one(before: &[f64], after: &[f64], order: usize, q: &Quantity, part: &str) ->
             (x * 100.0).round() / 100.0
         }
     };
+    let figures = format!(
+        "{}{of}: {} \u{2192} {} ({})",
+        q.name,
+        human(round(b)),
+        human(round(a)),
+        change(ratio)
+    );
     Some(Cause {
-        sentence: format!(
-            "{}{of}: {} \u{2192} {} ({}): {meaning}.",
-            q.name,
-            human(round(b)),
-            human(round(a)),
-            change(ratio)
-        ),
+        sentence: format!("{figures}: {meaning}."),
+        figures,
         meaning,
         good: (q.less == Less::Good).then_some(fell),
         distance: ratio.ln().abs().min(100f64.ln()),
@@ -398,13 +413,30 @@ pub fn causes(before: &Counters, after: &Counters) -> Vec<Cause> {
     found
 }
 
+/// Whether the same quantity moved the other way in another part of the experiment: then it says nothing of the whole.
+pub fn is_contradicted(cause: &Cause, causes: &[Cause]) -> bool {
+    let other = |c: &Cause| c.order == cause.order && c.meaning != cause.meaning;
+    causes.iter().any(other)
+}
+
+/// As [`reasons`], of misses: the time that reclaim and locks take is no reason why other pages are in memory.
+pub fn reasons_of_misses(causes: &[Cause], good: bool) -> Option<String> {
+    let is_of_misses = |c: &&Cause| {
+        let quantity = QUANTITIES.get(c.order);
+        quantity.is_some_and(|q| q.counters.iter().any(|name| OF_MISSES.contains(name)))
+    };
+    let of_misses: Vec<Cause> = causes.iter().filter(is_of_misses).cloned().collect();
+    reasons(&of_misses, good)
+}
+
 /// The meanings of up to three causes that go `good` ways, from effect to mechanism, as one phrase.
 pub fn reasons(causes: &[Cause], good: bool) -> Option<String> {
-    let mut fitting: Vec<&Cause> = causes.iter().filter(|c| c.good == Some(good)).collect();
+    let whole = causes.iter().filter(|c| !is_contradicted(c, causes));
+    let mut fitting: Vec<&Cause> = whole.clone().filter(|c| c.good == Some(good)).collect();
     if good {
         // What is neither good nor bad in itself can be what bought it.
         let open = |c: &&Cause| c.good.is_none() && c.meaning != FORGOTTEN;
-        fitting.extend(causes.iter().filter(open));
+        fitting.extend(whole.filter(open));
     }
     fitting.sort_by_key(|c| (c.good.is_none(), c.order));
     let mut meanings: Vec<&str> = Vec::new();

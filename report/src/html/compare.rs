@@ -42,7 +42,11 @@ fn summary(c: &Comparison) -> Summary {
     let headline = said.next().unwrap_or_else(|| {
         let differ = c.variants.iter().flat_map(|v| &v.rows);
         let differ = differ.filter(|r| !matches!(r.verdict, Verdict::Equal | Verdict::Noise));
-        format!("{} counters differ beyond the noise.", differ.count())
+        match differ.count() {
+            0 => "No counter differs beyond the noise.".into(),
+            1 => "1 counter differs beyond the noise.".into(),
+            several => format!("{several} counters differ beyond the noise."),
+        }
     });
     let mut paragraphs = vec![(String::new(), said.collect())];
     let differing: Vec<String> = c
@@ -50,8 +54,15 @@ fn summary(c: &Comparison) -> Summary {
         .iter()
         .map(|(name, b, a)| format!("{name}: {b} before, {a} after."))
         .collect();
+    let rows = || c.variants.iter().flat_map(|v| &v.rows);
     let heading = match differing.is_empty() {
-        true => "The headers of both files are the same: what differs is the program that ran.",
+        true if rows().all(|r| r.verdict == Verdict::Equal) => {
+            "The headers of both files are the same, and so is every counter."
+        }
+        true => {
+            "The headers of both files are the same: what differs is not in them, such as the version of the program, or \
+             the file of a workload."
+        }
         false => "What differs in the headers of the files:",
     };
     paragraphs.push((heading.into(), differing));

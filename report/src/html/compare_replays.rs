@@ -4,22 +4,32 @@ use super::causes::{causes, change};
 use super::compare::{file_name, CAUSES_MAX};
 use super::page::{Page, Section, Summary};
 use super::summary::capital;
-use crate::compare::{replay_comparison_json, ComparedColumns, ReplayComparison, Verdict, HOW};
+use crate::compare::{
+    replay_comparison_json, ComparedColumns, ReplayComparison, ReplayRow, Verdict, HOW,
+};
 
 /// Rows that are shown unfolded, of those that come first.
 const MAIN: usize = 10;
 
-/// The first counter that says something.
+/// The first counter that says something, or who was killed.
 fn sentence(columns: &ComparedColumns) -> Option<String> {
     let [before, after] = &columns.what;
-    let row = columns.rows.iter().find(|r| r.after.mean.as_f64() > 0.0)?;
+    if columns.killed[0] != columns.killed[1] {
+        let killed = columns.killings().join("; ");
+        return Some(format!("{before} against {after}: {killed}."));
+    }
+    let is_something = |r: &&ReplayRow| [&r.before, &r.after].iter().any(|s| s.mean.as_f64() > 0.0);
+    let row = columns.rows.iter().find(is_something)?;
     let what = match (row.verdict, row.change) {
         (Verdict::Equal, _) => "the same".to_owned(),
         (Verdict::Noise, _) => "no clear difference".into(),
         (_, Some(by)) => change(1.0 + by),
         (_, None) => "none before".into(),
     };
-    Some(format!("{}: {what} from {before} to {after}.", row.counter))
+    Some(match before == after {
+        true => format!("{}: {what} from before to after, {before}.", row.counter),
+        false => format!("{}: {what} from {before} to {after}.", row.counter),
+    })
 }
 
 fn moved(columns: &ComparedColumns) -> Option<(String, Vec<String>)> {
@@ -35,7 +45,13 @@ fn summary(c: &ReplayComparison) -> Summary {
     let mut said = c.columns.iter().filter_map(sentence);
     let headline = said.next().unwrap_or_else(|| "No counter differs.".into());
     let mut paragraphs = vec![(String::new(), said.collect())];
+    let made = c.made().into_iter().map(|line| line + ".");
+    paragraphs.push((
+        "What differs in how the two were made:".into(),
+        made.collect(),
+    ));
     paragraphs.extend(c.columns.iter().filter_map(moved));
+    paragraphs.retain(|(_, list)| !list.is_empty());
     Summary {
         headline,
         paragraphs,
@@ -46,7 +62,7 @@ fn summary(c: &ReplayComparison) -> Summary {
 #[must_use]
 pub fn compare_replays(c: &ReplayComparison, command: &str) -> String {
     let mut main = Section::new("measures", "Before and after").intro(capital(HOW));
-    main.points = c.remarks();
+    main.points = c.left_out();
     let mut all = Section::new("counters", "All other counters")
         .intro("What is 0 on both sides is left out.")
         .folded();

@@ -10,7 +10,7 @@ mod page;
 mod summary;
 
 pub(crate) use causes::telling;
-pub use causes::{causes, change, reasons};
+pub use causes::{causes, change, reasons, reasons_of_misses};
 pub use compare::compare;
 pub use compare_replays::compare_replays;
 pub use page::{Page, Section, Summary};

@@ -137,8 +137,25 @@ impl Page {
         self.rendered("measures again")
     }
 
+    /// The sections that have something to show. Charts of equal ids (those of tasks `a_b` and `a-b`) get one of their own.
+    fn shown(&self) -> Vec<Section> {
+        let sections = self.sections.iter().filter(|s| !s.is_empty());
+        let mut sections: Vec<Section> = sections.cloned().collect();
+        let mut ids: Vec<String> = Vec::new();
+        for chart in sections.iter_mut().flat_map(|s| &mut s.charts) {
+            let wanted = chart.id.clone();
+            let mut number = 1;
+            while ids.contains(&chart.id) {
+                number += 1;
+                chart.id = format!("{wanted}-{number}");
+            }
+            ids.push(chart.id.clone());
+        }
+        sections
+    }
+
     fn rendered(&self, again: &str) -> String {
-        let sections: Vec<&Section> = self.sections.iter().filter(|s| !s.is_empty()).collect();
+        let sections = self.shown();
         let charts: Vec<&Chart> = sections.iter().flat_map(|s| &s.charts).collect();
         let specs = serde_json::to_string(&charts).expect("charts are plain data");
         let version = env!("CARGO_PKG_VERSION");

@@ -1,6 +1,6 @@
 //! A result in plain words, from claims and counters.
 
-use super::causes::{causes, change, reasons};
+use super::causes::{causes, change, is_contradicted, reasons, Cause};
 use super::page::Summary;
 use crate::shown::{human, seeds};
 use crate::{ClaimResult, Class, Direction, ExperimentResult, Subject};
@@ -155,12 +155,14 @@ pub fn summary(result: &ExperimentResult, changes: Vec<String>) -> Summary {
         .filter_map(|claim| Some((claim, changed(claim, before, after)?)))
         .collect();
     let moved = causes(&result.variants[*before], &result.variants[*after]);
+    // What goes both ways in parts of the experiment is neither better nor worse.
+    let verdict_of = |c: &Cause| c.good.filter(|_| !is_contradicted(c, &moved));
     let first = measured.first().copied();
     out.headline = match first {
         Some((claim, change)) => headline(result, claim, change),
         None => match moved.iter().min_by_key(|c| c.order) {
             Some(cause) => {
-                let verdict = match cause.good {
+                let verdict = match verdict_of(cause) {
                     Some(true) => format!("{after} is better"),
                     Some(false) => format!("{after} is worse"),
                     None => format!("{after} behaves differently"),
@@ -177,7 +179,7 @@ pub fn summary(result: &ExperimentResult, changes: Vec<String>) -> Summary {
             moved
                 .iter()
                 .min_by_key(|c| c.order)
-                .and_then(|c| c.good)
+                .and_then(verdict_of)
                 .map(|good| if good { Change::Better } else { Change::Worse })
         },
         |f| Some(f.1),

@@ -184,3 +184,106 @@ fn changes_are_written_for_people() {
         assert_eq!(causes::change(ratio), text);
     }
 }
+
+/// One machine of the experiment says more, the other less: neither is a reason, and the page must not say the one that fits.
+#[test]
+fn what_goes_both_ways_is_no_reason() {
+    let counters = |main: f64, other: f64, refaults: f64| {
+        [
+            ("direct_reclaim", [main; 3]),
+            ("nodelay.direct_reclaim", [other; 3]),
+            ("workingset_refault_file", [refaults; 3]),
+        ]
+    };
+    let (before, after) = (counters(18.0, 218.0, 900.0), counters(333.0, 99.0, 300.0));
+    let mut all = Vec::new();
+    for (name, values) in &before {
+        all.push(("base", *name, &values[..]));
+    }
+    for (name, values) in &after {
+        all.push(("v5", *name, &values[..]));
+    }
+    let result = ExperimentResult::collect(header(), &runs(&all), &[]).unwrap();
+    let said = summary::summary(&result, Vec::new());
+    let (why, counters) = &said.paragraphs[1];
+    assert!(
+        why.starts_with("Why v5 is better: fewer pages are needed again"),
+        "{why}"
+    );
+    assert!(!why.contains("reclaim for themselves"), "{why}");
+    assert!(
+        counters.iter().any(|c| c.contains("more often")),
+        "{counters:?}"
+    );
+    assert!(
+        counters.iter().any(|c| c.contains("less often")),
+        "{counters:?}"
+    );
+    // And alone it makes nobody better or worse.
+    let entries = |list: &[(&'static str, [f64; 3])]| list[..2].to_vec();
+    let (before, after) = (entries(&before), entries(&after));
+    let side = |variant, list: &[(&'static str, [f64; 3])]| {
+        let each = list
+            .iter()
+            .map(|(name, values)| (variant, *name, values.to_vec()));
+        each.collect::<Vec<_>>()
+    };
+    let mut all = side("base", &before);
+    all.extend(side("v5", &after));
+    let all: Vec<_> = all.iter().map(|(v, n, x)| (*v, *n, &x[..])).collect();
+    let result = ExperimentResult::collect(header(), &runs(&all), &[]).unwrap();
+    let said = summary::summary(&result, Vec::new());
+    assert!(
+        said.headline.starts_with("v5 behaves differently"),
+        "{}",
+        said.headline
+    );
+}
+
+/// A seed without any before has no ratio; that alone makes no difference clear.
+#[test]
+fn seeds_with_nothing_before_are_judged_by_the_difference() {
+    let moved = |before: [f64; 3], after: [f64; 3]| {
+        let runs = runs(&[("base", "pswpin", &before), ("v5", "pswpin", &after)]);
+        let result = ExperimentResult::collect(header(), &runs, &[]).unwrap();
+        causes::causes(&result.variants["base"], &result.variants["v5"]).len()
+    };
+    assert_eq!(moved([0.0, 100.0, 50.0], [90.0, 0.0, 100.0]), 0);
+    assert_eq!(moved([0.0, 10.0, 5.0], [190.0, 200.0, 197.0]), 1);
+    assert_eq!(moved([0.0; 3], [20.0, 60.0, 200.0]), 1);
+}
+
+#[test]
+fn misses_are_not_explained_by_the_time_that_reclaim_takes() {
+    let runs = runs(&[
+        ("classic", "lru_lock_acq", &[14_904.0]),
+        ("classic", "pswpin", &[12_396.0]),
+        ("arc", "lru_lock_acq", &[9_940.0]),
+        ("arc", "pswpin", &[11_000.0]),
+    ]);
+    let result = ExperimentResult::collect(header(), &runs, &[]).unwrap();
+    let all = causes::causes(&result.variants["classic"], &result.variants["arc"]);
+    assert_eq!(all.len(), 2);
+    let why = causes::reasons_of_misses(&all, true).unwrap();
+    assert_eq!(why, "less comes back from swap");
+}
+
+/// Two tasks of a workload may be called `a_b` and `a-b`: their charts have places of their own.
+#[test]
+fn charts_of_equal_ids_have_places_of_their_own() {
+    let chart = || curves(&[]);
+    let section = Section::new("s", "S").charts(vec![chart(), chart(), chart()]);
+    let page = Page {
+        sections: vec![section],
+        ..Page::default()
+    };
+    let page = page.render();
+    for id in ["miss-ratio", "miss-ratio-2", "miss-ratio-3"] {
+        assert_eq!(
+            page.matches(&format!("data-chart=\"{id}\"")).count(),
+            1,
+            "{id}"
+        );
+        assert_eq!(page.matches(&format!("\"id\":\"{id}\"")).count(), 1, "{id}");
+    }
+}

@@ -11,5 +11,6 @@ pub use jain::{jain_from_moments, jain_index};
 pub use latency::LatencyHistogram;
 pub use percentile::nearest_rank;
 pub use summary::{
-    mean, median, paired_ratio, sample_sd, student_t_975, Interval, PairError, Spread,
+    differs_from_nothing, mean, median, paired_ratio, sample_sd, student_t_975, Interval,
+    PairError, Spread,
 };

@@ -12,6 +12,12 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Whether it has `x` in it, or as an end.
+    #[must_use]
+    pub fn contains(&self, x: f64) -> bool {
+        self.lo <= x && x <= self.hi
+    }
+
     /// Half of the width.
     #[must_use]
     pub fn half_width(&self) -> f64 {
@@ -139,6 +145,17 @@ pub fn paired_ratio(before: &[f64], after: &[f64]) -> Result<Spread, PairError> 
         });
     }
     Spread::of(ratios).ok_or(PairError::Empty)
+}
+
+/// Whether after is clearly something else than before, seed by seed, for seeds that have nothing before and so no
+/// ratio: every seed has something where none had, or the 95 % confidence interval of the difference is without 0. Of a
+/// single seed any difference is clear.
+#[must_use]
+pub fn differs_from_nothing(before: &[f64], after: &[f64]) -> bool {
+    let is_new = before.iter().all(|b| *b == 0.0) && after.iter().all(|a| *a != 0.0);
+    let each = before.iter().zip(after).map(|(b, a)| a - b);
+    let interval = Spread::of(each.collect()).and_then(|s| s.ci95);
+    is_new || interval.is_none_or(|ci| !ci.contains(0.0))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::args::SweepWorkerArgs;
 use crate::error::{Failure, Verdict};
+use crate::output::tell;
 use crate::this::this_command;
 use coldset_lab::runner::Progress;
 use coldset_lab::sweep::{serve, supervise, Cell, Store, Tally};
@@ -44,12 +45,12 @@ pub fn run(store: &Store, cells: &[Cell], jobs: Option<usize>) -> Result<Tally, 
     }
     // A worker may have finished a cell and been killed before it could say so.
     let there = store.keys()?;
-    eprintln!(
+    tell(&format!(
         "coldset: interrupted: {} of {} cells are finished and kept in {}; the same command goes on from there",
         wanted.iter().filter(|key| there.contains(**key)).count(),
         wanted.len(),
         store.dir().display()
-    );
+    ));
     std::process::exit(128 + signal as i32)
 }
 

@@ -8,7 +8,7 @@ pub use local::work;
 use super::style;
 use crate::args::SweepArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::{one_line, Outputs};
+use crate::output::{one_line, tell, Outputs};
 use coldset_lab::report::Number;
 use coldset_lab::runner::{RunnerError, UNTIL_KILLED};
 use coldset_lab::sweep::{means, render_means, version, Cell, Grid, Group, Store, Tally};
@@ -67,7 +67,7 @@ fn outputs(args: &SweepArgs, cells: &[Cell]) -> Result<Outputs, Failure> {
 fn report(tally: &Tally, dir: &Path) -> Result<Verdict, Failure> {
     for failed in &tally.failed {
         let what = format!("{}: {}", failed.cell, failed.why);
-        eprintln!("coldset: FAILED {}", one_line(&what));
+        tell(&format!("coldset: FAILED {}", one_line(&what)));
     }
     if tally.failed.iter().any(|f| f.killed) {
         return Err(Failure::Surroundings(format!(
