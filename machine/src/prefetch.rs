@@ -31,6 +31,16 @@ impl World {
         pages.for_each(|page| self.engine.prefetch(object.word(page).folio_or_zero()));
     }
 
+    /// The folio that an entry shows, whose slot has come; none beyond the end.
+    #[inline]
+    pub(crate) fn prefetch_folio_of(&self, mapping: MappingId, entry: u32) {
+        let m = &self.mappings[mapping.0 as usize];
+        if m.ptes.is_present(entry) {
+            let word = self.objects[m.object.idx()].word(m.start + entry);
+            self.engine.prefetch(word.folio_or_zero());
+        }
+    }
+
     /// Entries of a mapping.
     #[inline]
     pub fn prefetch_entries(&self, mapping: MappingId, entries: impl Iterator<Item = u32>) {

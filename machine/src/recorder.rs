@@ -30,6 +30,17 @@ impl Machine {
         }
         ran
     }
+
+    /// Stores to `count` consecutive pages from `entry` on, up to the first that needs a fault. Returns how many did not.
+    pub fn store_run(&self, ctx: &Ctx, mapping: MappingId, entry: u32, count: u32) -> u32 {
+        let mut w = self.world_mut();
+        let ran = w.touch_hits(mapping, entry..entry + count, true) as u32;
+        for stored in entry..entry + ran {
+            w.record_touch(ctx, mapping, stored, 1, true);
+            w.tlb.used(ctx.cpu());
+        }
+        ran
+    }
 }
 
 impl World {

@@ -326,6 +326,8 @@ impl FolioTable {
             let id = FolioId(self.free);
             self.free = self.folios[id.idx()].next.0;
             self.folios[id.idx()] = folio;
+            // The next folio gets this one, which may have been free for long.
+            self.prefetch(FolioId(self.free));
             id
         } else {
             let id = FolioId(u32::try_from(self.folios.len()).expect("under 2^32 folios"));

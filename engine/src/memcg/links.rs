@@ -12,7 +12,7 @@ impl MemcgTree {
     /// True if `id` is `ancestor` or below it.
     #[inline]
     pub fn is_within(&self, id: MemcgId, ancestor: MemcgId) -> bool {
-        ancestor == MemcgId::ROOT || self.ancestors(id).any(|k| k == ancestor)
+        ancestor == MemcgId::ROOT || ancestor == id || self.ancestors(id).any(|k| k == ancestor)
     }
 
     /// The first of `id` and its ancestors that is online (the root always is).

@@ -89,6 +89,8 @@ impl Engine {
             let mut parked: Vec<FolioId> = Vec::new();
             while let Some(id) = self.lruvecs[lruvec].gens().lists[oldest][t.idx()][zone].tail() {
                 let n = self.folios[id].nr_pages();
+                // The next one is looked at as soon as this one is off the list.
+                self.folios.prefetch_newer(id);
                 scanned += n;
                 if self.gen_sort(lruvec, sc, id, t, tier_max) {
                     sorted += n;

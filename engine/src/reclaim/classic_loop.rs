@@ -264,6 +264,8 @@ impl ClassicLoop {
             let l = &mut lists.lists[list.idx()];
             let Some(id) = l.tail() else { break };
             let n = eng.folios[id].nr_pages();
+            // The next one is looked at as soon as this one is off the list.
+            eng.folios.prefetch_newer(id);
             total += n;
             folios += 1;
             if eng.folios[id].zone() > sc.reclaim_idx {

@@ -1,6 +1,7 @@
 //! The block tester's `zipf:theta` (`docs/reference/experiments.md#fio-mmap`).
 
 use super::{check_outcomes, DrawError, Stream, ThresholdTable};
+use std::sync::Arc;
 
 /// Multiplier that scatters the ranks.
 const SCATTER: u64 = 0x61C8_8646_80B5_83EB;
@@ -11,7 +12,8 @@ const SCATTER: u64 = 0x61C8_8646_80B5_83EB;
 /// boundaries of the ranks are solved for once and searched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FioZipf {
-    ranks: ThresholdTable,
+    /// The same for all jobs, so that it stays in the CPU's cache.
+    ranks: Arc<ThresholdTable>,
     offset: u64,
 }
 
@@ -54,7 +56,7 @@ impl FioZipf {
             cumulated.push(boundary.clamp(floor, 1.0));
         }
         Ok(Self {
-            ranks: ThresholdTable::from_cumulated(&cumulated)?,
+            ranks: ThresholdTable::from_cumulated(&cumulated)?.into(),
             offset,
         })
     }

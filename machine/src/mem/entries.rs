@@ -162,6 +162,23 @@ impl Entries {
         self.groups[group].add(bit, bits);
     }
 
+    /// Sets bits of the entries from `first` on whose bits are in `which`.
+    ///
+    /// # Panics
+    /// Beyond the end.
+    pub fn add_some(&mut self, first: u32, which: u64, bits: Pte) {
+        let end = first + (u64::BITS - which.leading_zeros());
+        assert!(end <= self.len, "entry {end} of {}", self.len);
+        let (group, shift) = ((first / GROUP) as usize, first % GROUP);
+        if which << shift != 0 {
+            self.groups[group].add(which << shift, bits);
+        }
+        let above = which.checked_shr(GROUP - shift).unwrap_or(0);
+        if above != 0 {
+            self.groups[group + 1].add(above, bits);
+        }
+    }
+
     /// Clears bits of an entry.
     #[inline]
     pub fn take(&mut self, e: u32, bits: Pte) {
@@ -225,7 +242,13 @@ impl Entries {
         entries.end - entries.start
     }
 
-    /// Which of at most 64 entries are present and have been accessed: a bit each, the first is bit 0.
+    /// Which of at most 64 entries are present: a bit each, the first is bit 0.
+    #[inline]
+    pub fn present(&self, entries: Range<u32>) -> u64 {
+        self.word(entries, |g| g.present)
+    }
+
+    /// Which of at most 64 entries are present and have been accessed, likewise.
     #[inline]
     pub fn used(&self, entries: Range<u32>) -> u64 {
         self.word(entries, |g| g.present & g.young)
@@ -300,6 +323,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Op {
         Add(u32, u8),
+        AddSome(u32, u64, u8),
         Take(u32, u8),
         Clear(u32),
         Touch(u32, bool),
@@ -314,6 +338,7 @@ mod tests {
         let range = (0..LEN, 0..LEN).prop_map(|(a, b)| (a.min(b), a.max(b)));
         prop_oneof![
             4 => (e.clone(), 0u8..16).prop_map(|(e, b)| Op::Add(e, b)),
+            2 => (e.clone(), any::<u64>(), 0u8..16).prop_map(|(e, w, b)| Op::AddSome(e, w, b)),
             2 => (e.clone(), 0u8..16).prop_map(|(e, b)| Op::Take(e, b)),
             1 => e.clone().prop_map(Op::Clear),
             2 => (e, any::<bool>()).prop_map(|(e, w)| Op::Touch(e, w)),
@@ -345,6 +370,12 @@ mod tests {
                         entries.add(e, Pte::from_bits_truncate(b));
                         model[e as usize] |= Pte::from_bits_truncate(b);
                     }
+                    Op::AddSome(e, which, b) => {
+                        let which = which & !u64::MAX.checked_shl(LEN - e).unwrap_or(0);
+                        entries.add_some(e, which, Pte::from_bits_truncate(b));
+                        let added = (e..LEN.min(e + 64)).filter(|&p| which >> (p - e) & 1 != 0);
+                        added.for_each(|p| model[p as usize] |= Pte::from_bits_truncate(b));
+                    }
                     Op::Take(e, b) => {
                         entries.take(e, Pte::from_bits_truncate(b));
                         model[e as usize] -= Pte::from_bits_truncate(b);
@@ -371,6 +402,9 @@ mod tests {
                         let used = |e: &u32| model[*e as usize].contains(Pte::PRESENT | Pte::YOUNG);
                         let bits: u64 = (a..b).filter(used).map(|e| 1 << (e - a)).sum();
                         prop_assert_eq!(entries.used(a..b), bits);
+                        let present = |e: &u32| model[*e as usize].contains(Pte::PRESENT);
+                        let bits: u64 = (a..b).filter(present).map(|e| 1 << (e - a)).sum();
+                        prop_assert_eq!(entries.present(a..b), bits);
                         let dirty = |e: &u32| model[*e as usize].contains(Pte::DIRTY);
                         let bits: u64 = (a..b).filter(dirty).map(|e| 1 << (e - a)).sum();
                         prop_assert_eq!(entries.dirty(a..b), bits);

@@ -187,7 +187,20 @@ impl Mapping {
         debug_assert!(!self.ptes.is_present(e));
         self.ptes.add(e, bits | Pte::PRESENT);
         self.present += 1;
-        let t = &mut self.tables[(e / TABLE) as usize];
+        self.enter_table(e / TABLE)
+    }
+
+    /// The same for the entries from `first` on whose bits are in `which`, which lie in one leaf table.
+    pub fn set_some(&mut self, first: u32, which: u64, bits: Pte) -> bool {
+        self.ptes.add_some(first, which, bits | Pte::PRESENT);
+        self.present += which.count_ones();
+        self.enter_table(first / TABLE)
+    }
+
+    /// An entry of a leaf table has been set. True if the table had to be created.
+    #[inline]
+    fn enter_table(&mut self, table: u32) -> bool {
+        let t = &mut self.tables[table as usize];
         let new = *t & TABLE_EXISTS == 0;
         *t |= TABLE_EXISTS | TABLE_YOUNG;
         new

@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::io::page_in::Purpose;
 use crate::io::read_ahead::Window;
 use crate::machine::Machine;
-use crate::mem::{MappingId, Pte, Slot};
+use crate::mem::{MappingFlags, MappingId, Pte, Slot};
 use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
 use crate::vm::tmpfs::Use;
@@ -66,23 +66,32 @@ impl World {
         folio: FolioId,
         bits: Pte,
     ) -> u64 {
-        let m = &mut self.mappings[mapping.0 as usize];
-        let first = m.set(entry, bits | Pte::YOUNG);
-        let new_table = first && self.enters_table(mapping);
-        let m = &self.mappings[mapping.0 as usize];
-        let exec = m.flags.contains(crate::mem::MappingFlags::EXEC);
-        let anon = self.objects[m.object.idx()].is_anon();
-        let mm = &mut self.mms[m.mm.idx()];
-        if anon {
-            mm.anon += 1;
-        } else {
-            mm.file += 1;
-        }
-        mm.tables += u64::from(new_table);
+        let first = self.mappings[mapping.0 as usize].set(entry, bits | Pte::YOUNG);
+        self.show_folio(mapping, folio);
+        self.note_mapped(mapping, 1, first)
+    }
+
+    /// An entry shows a folio from now on.
+    #[inline]
+    fn show_folio(&mut self, mapping: MappingId, folio: FolioId) {
         self.engine.folio_map(folio);
-        if exec {
+        let flags = self.mappings[mapping.0 as usize].flags;
+        if flags.contains(MappingFlags::EXEC) {
             self.engine.folio_set(folio, Flags::EXEC);
         }
+    }
+
+    /// Entries of one leaf table have been set, the first ones in it if `first`. Returns leaf tables created.
+    #[inline]
+    fn note_mapped(&mut self, mapping: MappingId, entries: u32, first: bool) -> u64 {
+        let new_table = first && self.enters_table(mapping);
+        let m = &self.mappings[mapping.0 as usize];
+        let mm = &mut self.mms[m.mm.idx()];
+        match self.objects[m.object.idx()].is_anon() {
+            true => mm.anon += u64::from(entries),
+            false => mm.file += u64::from(entries),
+        }
+        mm.tables += u64::from(new_table);
         u64::from(new_table)
     }
 
@@ -143,27 +152,62 @@ impl World {
         let from = (entry & !(window - 1)).max(range.start);
         let to = (from + window).min(range.end);
         let (mut tables, mut present, mut mapped) = (0, 0, 0);
-        for e in from..to {
-            if e == entry {
-                continue;
+        for from in (from..to).step_by(64) {
+            let around = from..to.min(from + 64);
+            let mut others = !0 >> (64 - around.len());
+            if around.contains(&entry) {
+                others &= !(1 << (entry - from));
             }
-            if self.mappings[mapping.0 as usize].ptes.is_present(e) {
-                present += 1;
-                continue;
+            let there = self.mappings[mapping.0 as usize].ptes.present(around) & others;
+            present += there.count_ones();
+            let mut folios = [FolioId::NONE; 64];
+            let mut left = others & !there;
+            self.find_folios(object, start + from, left, &mut folios);
+            let mut found = 0u64;
+            while left != 0 {
+                let f = folios[left.trailing_zeros() as usize];
+                let bit = left & left.wrapping_neg();
+                left ^= bit;
+                if f == FolioId::NONE {
+                    continue;
+                }
+                let folio = self.engine.folio(f);
+                if folio.has(Flags::UPTODATE) && !folio.any(stop) {
+                    self.show_folio(mapping, f);
+                    found |= bit;
+                }
             }
-            let Some(f) = self.objects[object.idx()].word(start + e).folio() else {
-                continue;
-            };
-            let folio = self.engine.folio(f);
-            if !folio.has(Flags::UPTODATE) || folio.any(stop) {
-                continue;
+            if found != 0 {
+                let m = &mut self.mappings[mapping.0 as usize];
+                let first = m.set_some(from, found, Pte::YOUNG);
+                tables += self.note_mapped(mapping, found.count_ones(), first);
+                mapped += found.count_ones();
             }
-            tables += self.map_folio(mapping, e, f, Pte::empty());
-            mapped += 1;
         }
         let ns = u64::from(mapped) * self.params.fault_around_pte_ns;
         ctx.charge(TimeClass::Fault, ns);
         (tables, present + mapped)
+    }
+
+    /// All that a load fault does if its page is one of a file that has been read, and starts no window: nothing has to be
+    /// waited for. Returns leaf tables created; none: it has done nothing.
+    fn map_cached(&mut self, ctx: &Ctx, mapping: MappingId, entry: u32) -> Option<u64> {
+        let m = &self.mappings[mapping.0 as usize];
+        let (object, page) = (m.object, m.start + entry);
+        if !m.alive || !self.objects[object.idx()].is_file() {
+            return None;
+        }
+        let id = self.objects[object.idx()].word(page).folio()?;
+        let f = self.engine.folio(id);
+        if !f.has(Flags::UPTODATE) || f.any(self.stops_at(object) | Flags::LOCKED) {
+            return None;
+        }
+        ctx.charge(TimeClass::Fault, self.params.minor_fault_file_ns);
+        let (around, hits) = self.fault_around(ctx, mapping, entry);
+        self.count_hits(mapping, 1, hits);
+        let (own, _) = self.map_found(ctx, mapping, entry, id, false);
+        self.pay(ctx);
+        Some(around + own)
     }
 
     /// What a fault does once it has read ahead, as it is tried again: maps what has arrived. Returns
@@ -270,8 +314,18 @@ impl Machine {
         entry: u32,
         write: bool,
     ) -> Result<(), OpError> {
-        self.w.borrow_mut().begin_fault(ctx, mapping);
-        self.fault_until_there(ctx, mapping, entry, write).await
+        let mapped = {
+            let mut w = self.w.borrow_mut();
+            w.begin_fault(ctx, mapping);
+            match write {
+                true => None,
+                false => w.map_cached(ctx, mapping, entry),
+            }
+        };
+        match mapped {
+            Some(tables) => self.load_mapped(ctx, mapping, entry, tables).await,
+            None => self.fault_until_there(ctx, mapping, entry, write).await,
+        }
     }
 
     /// A fault that has begun: tries until the entry is there.

@@ -108,7 +108,7 @@ impl Machine {
     }
 
     /// The rest of a load once its page has been mapped, with so many leaf tables created.
-    async fn load_mapped(
+    pub(super) async fn load_mapped(
         &self,
         ctx: &Ctx,
         mapping: MappingId,

@@ -86,7 +86,8 @@ impl World {
                 continue;
             }
             left -= present as u32;
-            let huge = m.is_huge(m.entries_of(&pages).start);
+            // A huge entry shows all pages of its folio.
+            let huge = present > 1 && m.is_huge(m.entries_of(&pages).start);
             ns += if huge { 1 } else { present } * rmap_next;
             if m.flags.contains(MappingFlags::LOCKED) {
                 r.locked = true;

@@ -12,6 +12,8 @@ use std::ops::Range;
 
 /// Entries whose pages are given back in one hold of the lock: a batch (`docs/rules/batches.md`).
 const ZAP_BATCH: u32 = 31;
+/// How many entries ahead the folio of an entry is prefetched.
+const ZAP_AHEAD: u32 = 16;
 
 impl Machine {
     /// Ends an address space: its anonymous memory is freed, its file entries are gone.
@@ -129,6 +131,7 @@ impl World {
         // A large folio that has lost entries.
         let mut partial = None;
         for e in entries.clone() {
+            self.prefetch_folio_of(mapping, e + ZAP_AHEAD);
             self.mappings[mapping.0 as usize].leave_huge(e);
             let pte = self.mappings[mapping.0 as usize].clear(e);
             let page = start + e;

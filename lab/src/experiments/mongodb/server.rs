@@ -311,9 +311,14 @@ async fn journaller(s: Rc<Server>, ctx: Ctx, interval: u64) {
 /// Other heap: touched all over once a second.
 async fn heap(s: Rc<Server>, ctx: Ctx, mapping: MappingId, pages: u32, interval: u64) {
     while !s.stopped.get() {
-        for page in 0..pages {
-            if let Err(e) = s.machine.access(&ctx, mapping, page, true).await {
-                return s.fail(e);
+        let mut page = 0;
+        while page < pages {
+            page += s.machine.store_run(&ctx, mapping, page, pages - page);
+            if page < pages {
+                if let Err(e) = s.machine.access(&ctx, mapping, page, true).await {
+                    return s.fail(e);
+                }
+                page += 1;
             }
         }
         ctx.charge(TimeClass::User, u64::from(pages) * s.charges.heap_page);
