@@ -209,8 +209,12 @@ mod tests {
         assert_eq!(last_line(bar), "points [=> ] 60/90");
         assert_eq!(last_line("one\npanic: why\n"), "panic: why");
         assert_eq!(last_line("\r\n"), "nothing");
-        let stopped = "[ 5.5] Kernel panic - not syncing: Out of memory\r\n[ 5.5] Kernel Offset: 0x3\r\n";
-        assert_eq!(last_line(stopped), "Kernel panic - not syncing: Out of memory");
+        let stopped =
+            "[ 5.5] Kernel panic - not syncing: Out of memory\r\n[ 5.5] Kernel Offset: 0x3\r\n";
+        assert_eq!(
+            last_line(stopped),
+            "Kernel panic - not syncing: Out of memory"
+        );
         let unbroken = "points 1/90 \u{1b}[2Kpoints 2/90 ";
         assert_eq!(last_line(unbroken), "points 2/90");
     }

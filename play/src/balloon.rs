@@ -25,8 +25,7 @@ impl Balloon {
     /// Less than that is free; memory that may not be locked.
     pub fn leaving(bytes: u64) -> Result<Self, PlayError> {
         let pages = bytes / PAGE as u64;
-        let now_and_later =
-            MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+        let now_and_later = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
         mlockall(now_and_later).map_err(|e| PlayError::Plan(format!("locking memory: {e}")))?;
         let mut maps = Vec::new();
         // What could be reclaimed and is nobody's would be taken for free memory.
