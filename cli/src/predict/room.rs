@@ -7,8 +7,8 @@ use serde_json::{json, Value};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
     /// Pages: what the group uses, what its compressed contents take, and what is free, but for what CPUs never give away of
-    /// what they keep for themselves. A kernel takes and gives back memory of its own meanwhile, so this is the mean over the points at which memory was
-    /// short.
+    /// what they keep for themselves. A kernel takes and gives back memory of its own meanwhile, so this is the mean over the
+    /// points at which memory was short.
     pub pages: u64,
     /// Watermarks of its zone.
     pub marks: Marks,

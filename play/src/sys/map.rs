@@ -46,6 +46,14 @@ impl Map {
         Ok(Self::of(at, pages))
     }
 
+    /// Shared memory of this process alone. Unlike [`Self::anonymous`], it has no reverse map in common with a mapping beside it.
+    pub fn shared(pages: usize) -> io::Result<Self> {
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: as above.
+        let at = unsafe { mmap_anonymous(null_mut(), pages * PAGE, prot, MapFlags::SHARED) }?;
+        Ok(Self::of(at, pages))
+    }
+
     /// Anonymous memory that stays in memory.
     pub fn locked(pages: usize) -> io::Result<Self> {
         let map = Self::anonymous(pages)?;
@@ -127,10 +135,14 @@ pub(crate) struct Unseen(Map);
 const PAGES: usize = 64;
 
 impl Unseen {
-    /// Memory whose protection is changed for that.
+    /// Memory whose protection is changed for that. The kernel holds the lock of its reverse map meanwhile, so that lock must not
+    /// be the one of what the task uses: reclaim keeps all pages behind a lock that it does not get.
     pub fn new() -> io::Result<Self> {
-        let map = Map::anonymous(PAGES)?;
+        let map = Map::shared(PAGES)?;
         (0..PAGES).for_each(|page| map.store(page, 0, 1));
+        // If they left memory, nothing would be flushed. Where no memory may be locked, they are too few to be missed.
+        // SAFETY: that its pages are in memory changes nothing of what they hold.
+        let _ = unsafe { mlock(map.at.as_ptr(), PAGES * PAGE) };
         Ok(Self(map))
     }
 
@@ -143,5 +155,21 @@ impl Unseen {
             mprotect(at, len, MprotectFlags::READ | MprotectFlags::WRITE)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else the lock that is held while its protection changes may be that of a mapping beside it.
+    #[test]
+    fn what_is_changed_to_flush_is_no_private_memory() {
+        let unseen = Unseen::new().unwrap();
+        unseen.flush().unwrap();
+        let at = format!("{:x}-", unseen.0.at.as_ptr() as usize);
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let line = maps.lines().find(|line| line.starts_with(&at)).unwrap();
+        assert_eq!(line.split(' ').nth(1), Some("rw-s"), "{line}");
     }
 }
