@@ -69,6 +69,11 @@ impl Room {
     }
 }
 
+/// Zones of the machine of these runs.
+pub fn zones(played: &Value) -> usize {
+    played["runs"][0]["zones"].as_array().map_or(0, Vec::len)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +95,7 @@ mod tests {
         assert_eq!((room.pages, room.marks.low), (835, 10));
         assert_eq!(Room::from_json(&room.json()), Some(room));
         let two = json!({"zones": [zone(1)[0], zone(2)[0]], "points": []});
-        assert_eq!(Room::of(&json!({"runs": [two]})), None);
+        let two = json!({"runs": [two]});
+        assert_eq!((Room::of(&two), zones(&two)), (None, 2));
     }
 }

@@ -1,7 +1,7 @@
 //! The settings of a run that was measured, as far as the lab has them.
 
 use super::beside::LIMITS;
-use super::{Room, PAGE};
+use super::{room, Room, PAGE};
 use crate::args::{RunsArgs, TaskArgs};
 use crate::error::Failure;
 use coldset_lab::experiment::DirtySettings;
@@ -193,10 +193,17 @@ impl Setting {
 
     /// With the marks and the memory that the machine had in these runs, if it is what limited them.
     #[must_use]
-    pub fn on_machine_of(self, played: &Value) -> Self {
-        match (self.limit, Room::of(played)) {
-            (Limit::Machine { .. }, Some(room)) => self.with_room(room),
-            _ => self,
+    pub fn on_machine_of(mut self, played: &Value) -> Self {
+        if self.limit == Limit::Cgroup {
+            return self;
+        }
+        match (Room::of(played), room::zones(played)) {
+            (Some(room), _) => self.with_room(room),
+            (None, 0 | 1) => self,
+            (None, zones) => {
+                self.leave_out(format!("that the machine has {zones} zones"));
+                self
+            }
         }
     }
 
