@@ -140,7 +140,8 @@ impl Unseen {
     pub fn new() -> io::Result<Self> {
         let map = Map::shared(PAGES)?;
         (0..PAGES).for_each(|page| map.store(page, 0, 1));
-        // If they left memory, nothing would be flushed. Where no memory may be locked, they are too few to be missed.
+        // If they left memory, nothing would be flushed. Where no memory may be locked, reclaim of the whole machine can take
+        // them, but no limit of the group, which they are not charged to.
         // SAFETY: that its pages are in memory changes nothing of what they hold.
         let _ = unsafe { mlock(map.at.as_ptr(), PAGES * PAGE) };
         Ok(Self(map))
