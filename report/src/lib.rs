@@ -30,7 +30,7 @@ pub use model::{
     CounterSummary, Deviation, ExperimentResult, Header, RunResult, Samples, SeedView,
 };
 pub use number::Number;
-pub use shown::{human, wrap};
+pub use shown::{human, listed, wrap};
 pub use table::{Align, Cell, Style, Table};
 pub use text::{render_short, render_text};
 

@@ -198,6 +198,16 @@ fn band(claim: &ClaimResult) -> String {
     }
 }
 
+/// `a`, `a and b`, `a, b and c`.
+#[must_use]
+pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.as_slice() {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => names.concat(),
+    }
+}
+
 /// Breaks a text into lines of at most `columns`.
 #[must_use]
 pub fn wrap(text: &str, columns: usize) -> String {

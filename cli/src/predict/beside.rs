@@ -5,7 +5,7 @@ use super::setting::Setting;
 use super::{Room, PAGE};
 use crate::error::Failure;
 use coldset_lab::replay::Limit;
-use coldset_lab::report::{human, CounterSummary, ReplayResult};
+use coldset_lab::report::{human, listed, CounterSummary, ReplayResult};
 use coldset_lab::runner::{
     killed_after, show_pages, Low, ReplayPlan, ReplayTable, Size, SwapSpec, Variant,
 };
@@ -167,16 +167,12 @@ impl Beside {
         let mut lines = vec![format!("predicted with {}", with.join(", "))];
         let said = self.ended.iter();
         lines.extend(said.map(|(variant, why)| format!("{variant}: {why}")));
-        if let [first @ .., last] = s.without.as_slice() {
-            let mut list = first.join(", ");
-            let are = match first {
-                [] => "is",
-                _ => {
-                    list.push_str(" and ");
-                    "are"
-                }
-            };
-            lines.push(format!("{list}{last} {are} not in the prediction"));
+        if !s.without.is_empty() {
+            let are = if s.without.len() == 1 { "is" } else { "are" };
+            lines.push(format!(
+                "{} {are} not in the prediction",
+                listed(&s.without)
+            ));
         }
         lines
     }

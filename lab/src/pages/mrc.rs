@@ -4,7 +4,7 @@ use crate::charts;
 use crate::mrc::{Curve, Curves, Sampled};
 use crate::runner::show_pages;
 use coldset_report::html::{Page, Section, Summary};
-use coldset_report::human;
+use coldset_report::{human, listed};
 
 fn percent(x: f64) -> String {
     format!("{:.3} %", 100.0 * x)
@@ -47,14 +47,6 @@ fn means(curves: &Curves) -> (Vec<(&str, f64)>, String) {
     (all, sizes)
 }
 
-/// Names of a list, the last one behind "and".
-fn list(names: &[&str]) -> String {
-    match names {
-        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
-        _ => names.concat(),
-    }
-}
-
 /// Which policies miss least and most, as far as the figures that are shown tell them apart.
 fn headline(means: &[(&str, f64)], sizes: &str) -> String {
     let policies: Vec<_> = means.iter().filter(|(name, _)| !is_bound(name)).collect();
@@ -76,9 +68,9 @@ fn headline(means: &[(&str, f64)], sizes: &str) -> String {
     }
     format!(
         "{} {} least of the policies: {least} of all references, mean over {sizes}; {} {} most: {}.",
-        list(&best),
+        listed(&best),
         misses(&best),
-        list(&worst),
+        listed(&worst),
         misses(&worst),
         percent(*most)
     )

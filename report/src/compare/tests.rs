@@ -8,6 +8,18 @@ fn experiment(file: ReadFile) -> ReadResult {
     }
 }
 
+/// A file of these runs.
+fn written(name: &str, scale: (&str, &str), runs: &[RunResult]) -> ReadResult {
+    let header = Header {
+        experiment: "mongodb".into(),
+        scale: scale.0.into(),
+        effort: scale.1.into(),
+        ..Header::default()
+    };
+    let result = ExperimentResult::collect(header, runs, &[]).unwrap();
+    experiment(read(name, &experiment_json(&result)).unwrap())
+}
+
 fn file(scale: &str, seeds: u64, variants: &[&str], gain: u64) -> ReadResult {
     let mut runs = Vec::new();
     for variant in variants {
@@ -19,14 +31,7 @@ fn file(scale: &str, seeds: u64, variants: &[&str], gain: u64) -> ReadResult {
             runs.push(run);
         }
     }
-    let header = Header {
-        experiment: "mongodb".into(),
-        scale: scale.into(),
-        effort: "1".into(),
-        ..Header::default()
-    };
-    let result = ExperimentResult::collect(header, &runs, &[]).unwrap();
-    experiment(read(scale, &experiment_json(&result)).unwrap())
+    written(scale, (scale, "1"), &runs)
 }
 
 /// What the experiment is about.
@@ -48,13 +53,7 @@ fn seeds_with_nothing_on_both_sides_are_in_no_ratio() {
             run.set("none", 0u64);
             run
         });
-        let header = Header {
-            experiment: "mongodb".into(),
-            ..Header::default()
-        };
-        let runs: Vec<RunResult> = runs.collect();
-        let result = ExperimentResult::collect(header, &runs, &[]).unwrap();
-        experiment(read(name, &experiment_json(&result)).unwrap())
+        written(name, ("", ""), &runs.collect::<Vec<_>>())
     };
     let c = compare(&file("b", [1, 0]), &file("a", [0, 0]), |_| Vec::new()).unwrap();
     let ratio = |counter: &str| {
@@ -443,13 +442,7 @@ fn seeds_with_nothing_before_are_no_proof_of_a_change() {
             run.set("pswpin", value);
             run
         });
-        let header = Header {
-            experiment: "mongodb".into(),
-            ..Header::default()
-        };
-        let runs: Vec<RunResult> = runs.collect();
-        let result = ExperimentResult::collect(header, &runs, &[]).unwrap();
-        experiment(read("f", &experiment_json(&result)).unwrap())
+        written("f", ("", ""), &runs.collect::<Vec<_>>())
     };
     let verdict = |before, after| {
         let c = compare(&file(before), &file(after), |_| Vec::new()).unwrap();
