@@ -215,7 +215,7 @@ fn lists(l: &Lists) -> Value {
 fn zone(z: &Zone) -> Value {
     json!({
         "node": z.node, "name": z.name, "managed": z.managed, "free": z.free, "kept": z.kept,
-        "compressed": z.compressed, "min": z.min, "low": z.low, "high": z.high,
+        "compressed": z.compressed, "listed": z.listed, "reserve": z.reserve, "min": z.min, "low": z.low, "high": z.high,
     })
 }
 

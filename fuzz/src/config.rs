@@ -8,7 +8,7 @@ use coldset_lab::draw::Stream;
 use coldset_machine::device::{
     DeviceError, DeviceKind, FailRule, FailWhen, FaultPlan, Op, SlowDown,
 };
-use coldset_machine::{MachineConfig, ReadAhead, SwapConfig};
+use coldset_machine::{MachineConfig, Marks, ReadAhead, SwapConfig, ZoneSpec};
 
 /// Everything a seed decides before the first operation.
 #[derive(Clone, Debug)]
@@ -78,6 +78,9 @@ impl Setup {
         m.ram = rng
             .chance(1, 3)
             .then(|| size(rng, 1024, 8192) * u64::from(m.engine.nr_nodes));
+        if let (Some(ram), 1) = (m.ram, m.engine.nr_nodes) {
+            m.zones = draw_zones(own, ram);
+        }
         m.devices = (0..rng.between(1, 3))
             .map(|_| pick(rng, &DeviceKind::ALL))
             .collect();
@@ -105,7 +108,7 @@ impl Setup {
             .collect();
         let faults = (0..=m.devices.len()).map(|_| draw_faults(rng)).collect();
         text += &format!(
-            ", {limit} pages, {}{}, swap {}, {} CPUs, RAM {:?}, nodes {}, cgroup {}",
+            ", {limit} pages, {}{}, swap {}, {} CPUs, RAM {:?}, nodes {}, zones {}, cgroup {}",
             if tasks == 0 {
                 "inline".to_owned()
             } else {
@@ -124,6 +127,7 @@ impl Setup {
             m.cpus,
             m.ram,
             m.engine.nr_nodes,
+            m.zones.len().max(1),
             if m.engine.cgroup_v2 { "v2" } else { "v1" },
         );
         Self {
@@ -137,6 +141,32 @@ impl Setup {
             text,
         }
     }
+}
+
+/// None: one with the usual marks. Some have less memory than their marks.
+fn draw_zones(rng: &mut Stream, ram: u64) -> Vec<ZoneSpec> {
+    let zones = pick(rng, &[0, 0, 1, 2, 2, 3, 4]);
+    let mut left = ram;
+    let zone = |i| {
+        let pages = match i + 1 == zones {
+            true => left,
+            false => rng.between(1, left / 2),
+        };
+        left -= pages;
+        let min = rng.between(1, 40);
+        let low = min + rng.between(1, 40);
+        let marks = Marks {
+            min,
+            low,
+            high: low + rng.between(1, 40),
+        };
+        ZoneSpec {
+            pages,
+            marks,
+            reserve: if i + 1 == zones { 0 } else { rng.below(100) },
+        }
+    };
+    (0..zones).map(zone).collect()
 }
 
 fn draw_switches(rng: &mut Stream) -> (Switches, String) {

@@ -4,7 +4,7 @@ use crate::mem::folio::{pages_of, MAX_ORDER};
 use crate::mem::mapping::TABLE;
 use crate::mem::{Mapping, Object, Pte, Slot};
 use crate::world::World;
-use coldset_engine::Flags;
+use coldset_engine::{Flags, NodeId};
 
 impl World {
     /// Asserts the engine's and the machine's invariants. It may be called whenever no task is in
@@ -95,6 +95,24 @@ impl World {
                 known <= taken,
                 "{known} pages lie on node {node}, {taken} are taken from it"
             );
+        }
+        self.check_zones();
+    }
+
+    /// Where a node has several zones, every page of each is free, a folio's, or counted as neither.
+    fn check_zones(&self) {
+        for (node, loose) in self.loose.iter().enumerate() {
+            let node = NodeId(node as u32);
+            let mut pages = loose.pages();
+            for (_, f) in self.engine.folios() {
+                if self.engine.lruvec(f.lruvec()).node == node {
+                    pages[usize::from(f.zone())] += f.nr_pages();
+                }
+            }
+            for (i, z) in self.engine.zones.of(node).iter().enumerate() {
+                let taken = z.managed - z.free - z.pcp;
+                assert_eq!(pages[i], taken, "pages of zone {i} that are not free");
+            }
         }
     }
 

@@ -54,9 +54,9 @@ pub struct Marks {
 
 impl Marks {
     /// They are in order, and of less than this much memory.
-    pub(crate) fn check(self, managed: u64) -> Result<(), MachineError> {
+    pub(crate) fn check(self, memory: u64) -> Result<(), MachineError> {
         let Self { min, low, high } = self;
-        match 0 < min && min < low && low < high && high < managed {
+        match 0 < min && min < low && low < high && high < memory {
             true => Ok(()),
             false => Err(MachineError::Range {
                 what: "watermarks",
@@ -65,6 +65,17 @@ impl Marks {
             }),
         }
     }
+}
+
+/// A zone of a machine that has several (`docs/rules/zones.md#several-zones`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZoneSpec {
+    /// Its part of the machine's memory, pages.
+    pub pages: u64,
+    /// Its watermarks.
+    pub marks: Marks,
+    /// Pages that it holds back beside them, as long as a higher zone would do (`protection` in `/proc/zoneinfo`).
+    pub reserve: u64,
 }
 
 /// What a machine is made of.
@@ -80,8 +91,8 @@ pub struct MachineConfig {
     pub params: Params,
     /// RAM in pages that user memory can take; none = limited by memcgs only.
     pub ram: Option<u64>,
-    /// Marks of all of it; none: they follow from its size.
-    pub marks: Option<Marks>,
+    /// Its zones, lowest first, whose pages add up to all of it; none: one zone, whose marks follow from its size.
+    pub zones: Vec<ZoneSpec>,
     /// Free pages that CPUs keep on lists of their own are none that the marks count. Off at a scale, where they would be
     /// too many.
     pub cpu_lists: bool,
@@ -150,7 +161,7 @@ impl MachineConfig {
             switches,
             params: Params::default(),
             ram: None,
-            marks: None,
+            zones: Vec::new(),
             cpu_lists: false,
             swap: SwapConfig::None,
             devices: vec![DeviceKind::Nvme],

@@ -24,6 +24,7 @@ pub mod machine;
 pub mod mem;
 pub mod params;
 mod prefetch;
+mod ram;
 pub mod record;
 mod recorder;
 pub mod samples;
@@ -34,7 +35,7 @@ mod tlb;
 pub mod vm;
 pub mod world;
 
-pub use config::{MachineConfig, MachineError, Marks, OpError, SwapConfig, Thp};
+pub use config::{MachineConfig, MachineError, Marks, OpError, SwapConfig, Thp, ZoneSpec};
 pub use ctx::{Ctx, InlineClock};
 pub use io::file_system::FileSystem;
 pub use io::read::OpenFile;

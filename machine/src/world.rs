@@ -13,14 +13,12 @@ use crate::record::Recorder;
 use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};
 use crate::tlb::Tlb;
 use crate::vm::context_switches::ContextSwitches;
-use crate::vm::pcp::{PageLists, HIGH_BATCHES};
+use crate::vm::loose::Loose;
+use crate::vm::pcp::PageLists;
 use crate::vm::swap_area::Swap;
 use coldset_engine::node::ThrottleReason;
 use coldset_engine::policies::desk::Desk;
 use coldset_engine::writeback::{DirtyParams, Writeback};
-use coldset_engine::zone::{
-    set_watermarks, CpuLists, WatermarkConfig, WatermarkError, Zone, ZoneClass,
-};
 use coldset_engine::{Engine, Flags, FolioId, MemcgId, MmId, NewFolio, NodeId, ObjectId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -102,6 +100,8 @@ pub struct World {
     pub(crate) locks: Vec<TicketLock>,
     /// Free pages at hand of each CPU, and the zone locks.
     pub(crate) page_lists: PageLists,
+    /// By node, where it has several zones.
+    pub(crate) loose: Vec<Loose>,
     /// Which CPUs hold translations of what.
     pub(crate) tlb: Tlb,
     pub(crate) buffer: Vec<FolioId>,
@@ -155,39 +155,10 @@ impl World {
             });
         }
         let nodes = engine_cfg.nr_nodes;
+        engine_cfg.nr_zones = cfg.zones.len().max(1) as u8;
         let mut engine = Engine::new(engine_cfg, cfg.switches.clone())?;
         if let Some(ram) = cfg.ram {
-            let mut zones: Vec<Zone> = (0..nodes)
-                .map(|n| Zone::new(NodeId(n), ZoneClass::Normal, ram / u64::from(nodes)))
-                .collect();
-            let marks = WatermarkConfig {
-                scale_factor: cfg.watermark_scale_factor,
-                ..WatermarkConfig::default()
-            };
-            set_watermarks(&mut zones, &marks).map_err(|e| match e {
-                WatermarkError::Scale(value) => MachineError::Range {
-                    what: "watermark_scale_factor",
-                    value: value.to_string(),
-                    range: "1 to 3000 ten-thousandths",
-                },
-                e => MachineError::Range {
-                    what: "RAM",
-                    value: format!("{ram} pages ({e})"),
-                    range: "more memory",
-                },
-            })?;
-            for z in &mut zones {
-                z.free = z.managed;
-                if cfg.cpu_lists {
-                    let batch = cfg.params.pcp_batch_pages;
-                    z.lists = CpuLists::new(batch, HIGH_BATCHES * batch * u64::from(cfg.cpus));
-                }
-                if let Some(marks) = cfg.marks {
-                    marks.check(z.managed)?;
-                    (z.min, z.low, z.high) = (marks.min, marks.low, marks.high);
-                }
-            }
-            engine.zones.set(zones);
+            engine.zones.set(crate::ram::zones(cfg, nodes, ram)?);
         }
         let devices = cfg
             .devices
@@ -251,6 +222,10 @@ impl World {
             flushers: Vec::new(),
             locks: Vec::new(),
             page_lists: PageLists::new(nodes as usize, sim.config().cpus, &cfg.params),
+            loose: match cfg.zones.len() {
+                0 | 1 => Vec::new(),
+                _ => vec![Loose::default(); nodes as usize],
+            },
             tlb: Tlb::new(cfg.cpus, cfg.lazy_cpumask),
             buffer: Vec::new(),
             flusher_timer: None,
@@ -271,7 +246,10 @@ impl World {
         flags: Flags,
     ) -> FolioId {
         let lruvec = self.engine.lruvec_id(owner, node);
-        let new = NewFolio::page(lruvec, object, page, flags);
+        let new = NewFolio {
+            zone: self.zone_of_new(node, 1),
+            ..NewFolio::page(lruvec, object, page, flags)
+        };
         let id = self.engine.folio_alloc(new);
         self.objects[object.idx()].set_slot(page, Slot::Folio(id));
         self.node_used(object, page);

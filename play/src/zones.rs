@@ -17,6 +17,10 @@ pub struct Zone {
     pub kept: u64,
     /// What compressed contents take.
     pub compressed: u64,
+    /// What can be reclaimed: pages on the lists.
+    pub listed: u64,
+    /// What it holds back, beside the marks, from requests that any zone would do for.
+    pub reserve: u64,
     /// Requests reclaim for themselves.
     pub min: u64,
     /// kswapd is woken.
@@ -46,8 +50,10 @@ fn parse(text: &str) -> Vec<Zone> {
             continue;
         };
         let (name, value) = match words.as_slice() {
-            ["pages", "free", n] => ("free", n),
-            [name, n] => (*name, n),
+            ["pages", "free", n] => ("free", *n),
+            // From requests of each class, the highest last.
+            [name @ "protection:", .., n] => (*name, n.trim_end_matches(')')),
+            [name, n] => (*name, *n),
             _ => continue,
         };
         let Ok(pages) = value.parse() else { continue };
@@ -58,6 +64,11 @@ fn parse(text: &str) -> Vec<Zone> {
             "high" => zone.high = pages,
             "managed" => zone.managed = pages,
             "nr_zspages" => zone.compressed = pages,
+            "protection:" => zone.reserve = pages,
+            "nr_zone_inactive_anon"
+            | "nr_zone_active_anon"
+            | "nr_zone_inactive_file"
+            | "nr_zone_active_file" => zone.listed += pages,
             // One for each CPU.
             "count:" => zone.kept += pages,
             _ => {}
@@ -85,6 +96,9 @@ Node 0, zone      DMA
         managed  150
         protection: (0, 900, 900)
       nr_free_pages 200
+      nr_zone_inactive_anon 40
+      nr_zone_active_file 2
+      nr_zone_unevictable 7
       nr_zspages   31
   pagesets
     cpu: 0
@@ -106,7 +120,7 @@ Node 1, zone   Normal
         };
         assert_eq!((zone.node, zone.name.as_str()), (0, "DMA"));
         assert_eq!((zone.free, zone.kept, zone.managed), (200, 15, 150));
-        assert_eq!(zone.compressed, 31);
+        assert_eq!((zone.compressed, zone.listed, zone.reserve), (31, 42, 900));
         assert_eq!((zone.min, zone.low, zone.high), (8, 11, 14));
         assert!(parse("").is_empty());
     }

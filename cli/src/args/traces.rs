@@ -209,8 +209,9 @@ pub struct ReplayArgs {
     /// replay begins. Then kswapd reclaims, and there is no other limit
     #[arg(long, value_enum, default_value = "cgroup")]
     pub limit: LimitArg,
-    /// With --limit machine: its watermarks, pages, as in /proc/zoneinfo [default: as a machine has them that has no other
-    /// memory]
+    /// With --limit machine: its watermarks, pages, as in /proc/zoneinfo; of several zones each with its part of the memory and
+    /// what it holds back (protection), lowest first: 9000:533,666,799,770/3000:128,470,812 [default: as a machine has them
+    /// that has no other memory]
     #[arg(long, value_name = "MIN,LOW,HIGH")]
     pub watermarks: Option<String>,
     /// Index nodes and page tables count against the limit [default: on; off for journals]

@@ -19,12 +19,12 @@ use coldset_lab::replay::{
 };
 use coldset_lab::report::human;
 use coldset_lab::runner::{
-    killed_after, parse_device, parse_scale, render_replay, replay_all, replay_values,
+    killed_after, parse_device, parse_scale, parse_zones, render_replay, replay_all, replay_values,
     replays_json, room, show_pages, with_jobs, Progress, ReplayPlan, ReplayTable, RunnerError,
     Size, SwapSpec, Variant, SAMPLE_POINTS,
 };
 use coldset_lab::traces::{About, OpKind, Playable};
-use coldset_machine::{Marks, ReadAhead, Thp};
+use coldset_machine::{ReadAhead, Thp};
 use serde_json::{json, Value};
 use std::path::Path;
 
@@ -48,25 +48,14 @@ fn fold_every(text: &str) -> Result<Size, RunnerError> {
 /// What the limits are limits of.
 fn limit(args: &ReplayArgs) -> Result<Limit, Failure> {
     check_limit(args)?;
-    let marks = args.watermarks.as_deref().map(marks).transpose()?;
-    match (args.limit, marks) {
-        (LimitArg::Machine, marks) => Ok(Limit::Machine { marks }),
+    let zones = args.watermarks.as_deref().map(parse_zones).transpose()?;
+    match (args.limit, zones) {
+        (LimitArg::Machine, zones) => Ok(Limit::Machine {
+            zones: zones.unwrap_or_default(),
+        }),
         (LimitArg::Cgroup, None) => Ok(Limit::Cgroup),
         (LimitArg::Cgroup, Some(_)) => Err(Failure::Usage(
             "--watermarks: a cgroup has none; add --limit machine, or leave it out".into(),
-        )),
-    }
-}
-
-/// `MIN,LOW,HIGH`.
-fn marks(text: &str) -> Result<Marks, RunnerError> {
-    let pages: Option<Vec<u64>> = text.split(',').map(|n| n.trim().parse().ok()).collect();
-    match pages.as_deref() {
-        Some(&[min, low, high]) => Ok(Marks { min, low, high }),
-        _ => Err(RunnerError::value(
-            "watermarks",
-            text,
-            "three numbers of pages: MIN,LOW,HIGH",
         )),
     }
 }
@@ -285,7 +274,7 @@ fn heading(trace: &About, args: &ReplayArgs, plan: &ReplayPlan) -> String {
         ThpArg::Always => ", huge pages",
         ThpArg::Never => "",
     };
-    let limit = match plan.settings.limit {
+    let limit = match &plan.settings.limit {
         Limit::Cgroup => "",
         Limit::Machine { .. } => ", limited by the machine's free memory",
     };

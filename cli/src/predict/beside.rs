@@ -7,7 +7,7 @@ use crate::error::Failure;
 use coldset_lab::replay::Limit;
 use coldset_lab::report::{human, listed, CounterSummary, ReplayResult};
 use coldset_lab::runner::{
-    killed_after, show_pages, Low, ReplayPlan, ReplayTable, Size, SwapSpec, Variant,
+    killed_after, show_pages, show_zones, Low, ReplayPlan, ReplayTable, Size, SwapSpec, Variant,
 };
 use coldset_lab::traces::Trace;
 use coldset_machine::{FileSystem, Marks, OpError};
@@ -134,11 +134,17 @@ impl Beside {
         let around = u64::from(s.fault_around) * PAGE / 1024;
         let assumed = if s.assumed { " (assumed)" } else { "" };
         let mut with = Vec::new();
-        if let Some(Room { pages, marks }) = s.room() {
-            let Marks { min, low, high } = marks;
+        if let Some(room) = s.room() {
+            let marks = match room.zones.as_slice() {
+                [zone] => {
+                    let Marks { min, low, high } = zone.marks;
+                    format!("{min}, {low} and {high}")
+                }
+                zones => format!("of {} zones {}", zones.len(), show_zones(zones)),
+            };
             with.push(format!(
-                "{} pages of the machine, as the run had on average, watermarks {min}, {low} and {high}",
-                human(pages as f64)
+                "{} pages of the machine, as the run had on average, watermarks {marks}",
+                human(room.pages() as f64)
             ));
         }
         with.extend([
@@ -223,7 +229,7 @@ impl Beside {
         });
         if s.limit != Limit::Cgroup {
             json["limit"] = "machine".into();
-            json["room"] = s.room().map(Room::json).into();
+            json["room"] = s.room().as_ref().map(Room::json).into();
         }
         json
     }

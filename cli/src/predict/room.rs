@@ -1,101 +1,172 @@
 //! The memory of a machine that runs short of it, as a run has found it.
 
-use coldset_machine::Marks;
+use coldset_machine::{Marks, ZoneSpec};
 use serde_json::{json, Value};
 
 /// What a trace could have of a machine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Room {
-    /// Pages: what the group uses, what its compressed contents take, and what is free, but for what CPUs never give away of
-    /// what they keep for themselves. A kernel takes and gives back memory of its own meanwhile, so this is the mean over the
-    /// points at which memory was short.
-    pub pages: u64,
-    /// Watermarks of its zone.
-    pub marks: Marks,
+    /// Its zones, lowest first. Pages of each: what the group uses there, what its compressed contents take, and what is free,
+    /// but for what CPUs never give away of what they keep for themselves. A kernel takes and gives back memory of its own
+    /// meanwhile, so this is the mean over the points at which memory was short.
+    pub zones: Vec<ZoneSpec>,
 }
 
 impl Room {
-    /// Of these runs; none, if they say nothing of zones, or have several.
+    /// Of these runs; none, if they say nothing of zones, or have several nodes.
     pub fn of(played: &Value) -> Option<Self> {
         let runs = played["runs"].as_array()?;
-        let number = |value: &Value, name: &str| value[name].as_u64();
-        let zone = |value: &Value| match value["zones"].as_array()?.as_slice() {
-            [zone] => Some(zone.clone()),
-            _ => None,
-        };
-        let first = zone(runs.first()?)?;
-        let marks = Marks {
-            min: number(&first, "min")?,
-            low: number(&first, "low")?,
-            high: number(&first, "high")?,
-        };
-        let of_run = |run: &Value| -> Option<Vec<u64>> {
-            let points = run["points"].as_array()?;
-            let kept = |point: &Value| number(&zone(point)?, "kept");
-            let stuck = points.iter().filter_map(kept).min().unwrap_or(0);
-            let of_point = |point: &Value| {
-                let (zone, counters) = (zone(point)?, &point["counters"]);
-                let free = number(&zone, "free")? + number(&zone, "kept")? - stuck;
-                // A file of a recording from before they were counted has none.
-                let compressed = number(&zone, "compressed").unwrap_or(0);
-                let short = number(counters, "pgscan")? > 0;
-                short.then_some(free + compressed + number(counters, "used_pages")?)
-            };
-            Some(points.iter().filter_map(of_point).collect())
-        };
-        let rooms = runs.iter().filter_map(of_run).flatten();
-        let rooms: Vec<u64> = rooms.collect();
-        let pages = rooms.iter().sum::<u64>().checked_div(rooms.len() as u64)?;
-        Some(Self { pages, marks })
+        let zones = runs.first()?["zones"].as_array()?;
+        if zones.is_empty() || nodes(played) > 1 {
+            return None;
+        }
+        let of_runs = runs.iter().filter_map(|run| short_points(run, zones.len()));
+        let points: Vec<Vec<u64>> = of_runs.flatten().collect();
+        let zones = zones.iter().enumerate().map(|(i, z)| {
+            let sum: u64 = points.iter().map(|zones| zones[i]).sum();
+            Some(ZoneSpec {
+                pages: sum.checked_div(points.len() as u64)?,
+                marks: marks(z)?,
+                // A file of a recording from before several zones were predicted has none.
+                reserve: number(z, "reserve").unwrap_or(0),
+            })
+        });
+        zones.collect::<Option<_>>().map(|zones| Self { zones })
+    }
+
+    /// Of all zones.
+    pub fn pages(&self) -> u64 {
+        self.zones.iter().map(|z| z.pages).sum()
     }
 
     /// For a file.
-    pub fn json(self) -> Value {
-        let Marks { min, low, high } = self.marks;
-        json!({"pages": self.pages, "min": min, "low": low, "high": high})
+    pub fn json(&self) -> Value {
+        let zone = |z: &ZoneSpec| {
+            let Marks { min, low, high } = z.marks;
+            let mut zone = json!({"pages": z.pages, "min": min, "low": low, "high": high});
+            if z.reserve > 0 {
+                zone["reserve"] = z.reserve.into();
+            }
+            zone
+        };
+        match self.zones.as_slice() {
+            [only] => zone(only),
+            zones => {
+                json!({"pages": self.pages(), "zones": zones.iter().map(zone).collect::<Vec<_>>()})
+            }
+        }
     }
 
     /// Of a file.
     pub fn from_json(value: &Value) -> Option<Self> {
-        let number = |name: &str| value[name].as_u64();
-        Some(Self {
-            pages: number("pages")?,
-            marks: Marks {
-                min: number("min")?,
-                low: number("low")?,
-                high: number("high")?,
-            },
-        })
+        let zone = |z: &Value| {
+            Some(ZoneSpec {
+                pages: number(z, "pages")?,
+                marks: marks(z)?,
+                reserve: number(z, "reserve").unwrap_or(0),
+            })
+        };
+        let zones = match value["zones"].as_array() {
+            Some(zones) => zones.iter().map(zone).collect::<Option<_>>()?,
+            None => vec![zone(value)?],
+        };
+        Some(Self { zones })
     }
 }
 
-/// Zones of the machine of these runs.
-pub fn zones(played: &Value) -> usize {
-    played["runs"][0]["zones"].as_array().map_or(0, Vec::len)
+/// Pages of each zone, at each point of a run at which memory was short.
+fn short_points(run: &Value, zones: usize) -> Option<Vec<Vec<u64>>> {
+    let points = run["points"].as_array()?;
+    let of = |point: &Value, i: usize, name: &str| number(&point["zones"][i], name);
+    let stuck: Vec<u64> = (0..zones)
+        .map(|i| {
+            let kept = points.iter().filter_map(|p| of(p, i, "kept"));
+            kept.min().unwrap_or(0)
+        })
+        .collect();
+    let of_point = |point: &Value| -> Option<Vec<u64>> {
+        let used = number(&point["counters"], "used_pages")?;
+        let listed = |i: usize| of(point, i, "listed").unwrap_or(0);
+        let all: u64 = (0..zones).map(listed).sum();
+        let of_zone = |i: usize| {
+            let free = of(point, i, "free")? + of(point, i, "kept")? - stuck[i];
+            // A file of a recording from before they were counted has none.
+            let compressed = of(point, i, "compressed").unwrap_or(0);
+            // What of it is where, is as with all that can be reclaimed.
+            let used = match zones {
+                1 => used,
+                _ => used * listed(i) / all.max(1),
+            };
+            Some(free + compressed + used)
+        };
+        (0..zones).map(of_zone).collect()
+    };
+    let short = |p: &&Value| number(&p["counters"], "pgscan").is_some_and(|n| n > 0);
+    Some(points.iter().filter(short).filter_map(of_point).collect())
+}
+
+fn number(value: &Value, name: &str) -> Option<u64> {
+    value[name].as_u64()
+}
+
+fn marks(zone: &Value) -> Option<Marks> {
+    Some(Marks {
+        min: number(zone, "min")?,
+        low: number(zone, "low")?,
+        high: number(zone, "high")?,
+    })
+}
+
+/// Nodes of the machine of these runs, if it says so.
+pub fn nodes(played: &Value) -> u64 {
+    let zones = played["runs"][0]["zones"].as_array();
+    let nodes = zones
+        .into_iter()
+        .flatten()
+        .filter_map(|z| number(z, "node"));
+    nodes.max().map_or(0, |last| last + 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn zone(free: u64, listed: u64) -> Value {
+        json!({
+            "node": 0, "free": free, "kept": 63 + free, "listed": listed,
+            "compressed": 100, "min": 8, "low": 10, "high": 12, "reserve": 5,
+        })
+    }
+
+    fn point(zones: &[Value], used: u64, scanned: u64) -> Value {
+        json!({"zones": zones, "counters": {"used_pages": used, "pgscan": scanned}})
+    }
+
+    fn played(zones: &[Value], points: &[Value]) -> Value {
+        let run = json!({"zones": zones, "points": points});
+        json!({"runs": [run, run]})
+    }
+
     #[test]
     fn a_machine_has_what_is_used_and_what_is_free_while_memory_is_short() {
-        let zone = |free: u64| {
-            let mut zone = json!({"compressed": 100, "min": 8, "low": 10, "high": 12});
-            (zone["free"], zone["kept"]) = (free.into(), (63 + free).into());
-            json!([zone])
-        };
-        let point = |free: u64, used: u64, scanned: u64| {
-            let counters = json!({"used_pages": used, "pgscan": scanned});
-            json!({"zones": zone(free), "counters": counters})
-        };
-        let run = json!({"zones": zone(900), "points": [point(500, 100, 0), point(20, 700, 5), point(10, 730, 9)]});
-        let room = Room::of(&json!({"runs": [run, run]})).unwrap();
+        let at = |free, used, scanned| point(&[zone(free, 0)], used, scanned);
+        let points = [at(500, 100, 0), at(20, 700, 5), at(10, 730, 9)];
+        let room = Room::of(&played(&[zone(900, 0)], &points)).unwrap();
         // 10 pages of a CPU's were never used.
-        assert_eq!((room.pages, room.marks.low), (835, 10));
+        assert_eq!((room.pages(), room.zones[0].marks.low), (835, 10));
         assert_eq!(Room::from_json(&room.json()), Some(room));
-        let two = json!({"zones": [zone(1)[0], zone(2)[0]], "points": []});
-        let two = json!({"runs": [two]});
-        assert_eq!((Room::of(&two), zones(&two)), (None, 2));
+    }
+
+    #[test]
+    fn what_is_used_is_where_the_lists_are() {
+        let zones = [zone(20, 300), zone(40, 100)];
+        let room = Room::of(&played(&zones, &[point(&zones, 800, 5)])).unwrap();
+        let pages: Vec<u64> = room.zones.iter().map(|z| z.pages).collect();
+        assert_eq!(pages, [20 + 100 + 600, 40 + 100 + 200]);
+        assert_eq!(Room::from_json(&room.json()), Some(room));
+        let mut elsewhere = zone(1, 1);
+        elsewhere["node"] = 1.into();
+        let two = played(&[zone(1, 1), elsewhere], &[]);
+        assert_eq!((Room::of(&two), nodes(&two)), (None, 2));
     }
 }

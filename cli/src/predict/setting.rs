@@ -187,7 +187,7 @@ impl Setting {
     /// Limited by the machine's free memory, as in guests of `--limit machine`.
     #[must_use]
     pub fn limited_by_machine(self) -> Self {
-        let limit = Limit::Machine { marks: None };
+        let limit = Limit::Machine { zones: Vec::new() };
         Self { limit, ..self }
     }
 
@@ -197,13 +197,12 @@ impl Setting {
         if self.limit == Limit::Cgroup {
             return self;
         }
-        match (Room::of(played), room::zones(played)) {
-            (Some(room), _) => self.with_room(room),
-            (None, 0 | 1) => self,
-            (None, zones) => {
-                self.leave_out(format!("that the machine has {zones} zones"));
-                self
-            }
+        if room::nodes(played) > 1 {
+            self.leave_out("that the machine has several nodes");
+        }
+        match Room::of(played) {
+            Some(room) => self.with_room(room),
+            None => self,
         }
     }
 
@@ -211,20 +210,18 @@ impl Setting {
     #[must_use]
     pub fn with_room(self, room: Room) -> Self {
         Self {
-            memory: Size::Pages(room.pages),
-            limit: Limit::Machine {
-                marks: Some(room.marks),
-            },
+            memory: Size::Pages(room.pages()),
+            limit: Limit::Machine { zones: room.zones },
             ..self
         }
     }
 
     /// The memory of the machine, if that is the limit and is known.
     pub(super) fn room(&self) -> Option<Room> {
-        match (self.limit, self.memory) {
-            (Limit::Machine { marks: Some(marks) }, Size::Pages(pages)) => {
-                Some(Room { pages, marks })
-            }
+        match &self.limit {
+            Limit::Machine { zones } if !zones.is_empty() => Some(Room {
+                zones: zones.clone(),
+            }),
             _ => None,
         }
     }
@@ -262,7 +259,7 @@ impl Setting {
     pub(super) fn plan(&self, trace: &Trace, variants: Vec<Variant>) -> ReplayPlan {
         ReplayPlan {
             settings: ReplaySettings {
-                limit: self.limit,
+                limit: self.limit.clone(),
                 pace: self.pace,
                 order: self.order,
                 cpus: self.cpus,

@@ -130,7 +130,7 @@ impl AllocTask {
         self.no_progress
     }
 
-    /// One step. `zones` is the zonelist in order of preference, with `reclaimable` up to date.
+    /// One step. `zones` are those of a node, lowest first, with `reclaimable` up to date; the highest that will do is taken.
     pub fn step(&mut self, zones: &mut [Zone], input: AllocInput) -> AllocStep {
         let step = self.advance(zones, input);
         if matches!(step, AllocStep::Got(_) | AllocStep::Fail) {
@@ -255,7 +255,7 @@ impl AllocTask {
 
     fn try_at(&self, zones: &mut [Zone], mark: Mark, rights: ReserveRights) -> Option<usize> {
         let class = self.flags.class;
-        zones.iter_mut().enumerate().find_map(|(i, z)| {
+        zones.iter_mut().enumerate().rev().find_map(|(i, z)| {
             let usable = z.class <= class && z.managed > 0;
             let ok = match mark {
                 // Privileged: every free page, whatever is held back.

@@ -250,10 +250,10 @@ fn zonelist_order_and_class() {
         class: ZoneClass::Movable,
         ..zone(5000, 0)[0].clone()
     };
-    let mut z = [movable, zone(5000, 0)[0].clone()];
+    let mut z = [zone(5000, 0)[0].clone(), movable];
     let mut got = |flags| AllocTask::new(0, flags).step(&mut z, NOTHING);
-    assert_eq!(got(AllocFlags::USER), AllocStep::Got(0));
-    assert_eq!(got(AllocFlags::KERNEL), AllocStep::Got(1));
+    assert_eq!(got(AllocFlags::USER), AllocStep::Got(1));
+    assert_eq!(got(AllocFlags::KERNEL), AllocStep::Got(0));
 }
 
 proptest! {

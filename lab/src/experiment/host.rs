@@ -3,7 +3,7 @@
 use coldset_engine::batch::BATCH_MAX;
 use coldset_engine::writeback::{DirtyParams, Threshold};
 use coldset_machine::device::DeviceKind;
-use coldset_machine::{FileSystem, Marks, ReadAhead, SwapConfig, Thp};
+use coldset_machine::{FileSystem, ReadAhead, SwapConfig, Thp, ZoneSpec};
 
 /// Settings of dirty pages, where they are not the kernel's defaults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -50,8 +50,8 @@ pub struct Host {
     pub nodes: u32,
     /// RAM in pages; none: only memcgs limit memory.
     pub ram: Option<u64>,
-    /// Its watermarks; none: they follow from its size.
-    pub marks: Option<Marks>,
+    /// Its zones; none: one, whose watermarks follow from its size.
+    pub zones: Vec<ZoneSpec>,
     /// Free pages on the lists of CPUs are none that the marks count.
     pub cpu_lists: bool,
     /// Where anonymous pages can go.
@@ -103,7 +103,7 @@ impl Default for Host {
             cpus: 1,
             nodes: 1,
             ram: None,
-            marks: None,
+            zones: Vec::new(),
             cpu_lists: false,
             swap: SwapConfig::None,
             devices: vec![DeviceKind::Nvme],

@@ -29,7 +29,7 @@ use crate::experiment::{Deviation, Host, RunInput};
 use crate::rig::Rig;
 use coldset_engine::Switches;
 use coldset_machine::device::DeviceKind;
-use coldset_machine::{MachineError, SwapConfig};
+use coldset_machine::{MachineError, SwapConfig, ZoneSpec};
 
 /// The device of the files of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,14 +174,14 @@ impl ReplayOptions {
             let row = input.costs.set("delay_write_ns", ns);
             row.expect("a row of the table");
         }
-        let (ram, marks) = match on.limit {
-            Limit::Cgroup => (None, None),
-            Limit::Machine { marks } => (Some(self.memory), marks),
+        let (ram, zones) = match &on.limit {
+            Limit::Cgroup => (None, Vec::new()),
+            Limit::Machine { zones } => (Some(self.memory), shared(self.memory, zones)),
         };
         let host = Host {
             cpus: on.cpus,
             ram,
-            marks,
+            zones,
             cpu_lists: on.scale == 1,
             swap: self.swap.clone(),
             swappiness: on.swappiness,
@@ -244,6 +244,21 @@ pub const DEVIATIONS: &[Deviation] = &[
         source: "setting of the model",
     },
 ];
+
+/// Zones of so much memory, in the proportion of these.
+fn shared(memory: u64, zones: &[ZoneSpec]) -> Vec<ZoneSpec> {
+    let all: u64 = zones.iter().map(|z| z.pages).sum();
+    let part = |pages: u64| u128::from(memory) * u128::from(pages) / u128::from(all.max(1));
+    let (mut below, mut ends) = (0, 0);
+    let mut each = Vec::with_capacity(zones.len());
+    for z in zones {
+        below += z.pages;
+        let end = part(below) as u64;
+        let pages = end - std::mem::replace(&mut ends, end);
+        each.push(ZoneSpec { pages, ..*z });
+    }
+    each
+}
 
 const WHY_FREE: &str = "there is one CPU and its misses are counted, not its time";
 const SOURCE_FREE: &str = "as when replays were compared with a kernel";

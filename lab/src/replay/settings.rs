@@ -3,7 +3,7 @@
 use super::{Clock, FileDevice, FileExtents};
 use crate::experiment::{Costs, DirtySettings};
 use crate::traces::Order;
-use coldset_machine::{FileSystem, Marks, ReadAhead, Thp};
+use coldset_machine::{FileSystem, ReadAhead, Thp, ZoneSpec};
 
 /// Whose write context inodes belong to (`docs/rules/writeback.md#owners`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -16,7 +16,7 @@ pub enum Inodes {
 }
 
 /// What there is as much of as a replay's limit says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Limit {
     /// What the cgroup may use (memory.max).
     #[default]
@@ -24,8 +24,9 @@ pub enum Limit {
     /// What is free in the machine when the replay begins: nothing is limited, kswapd reclaims, and tasks that find less
     /// than the lowest mark reclaim for themselves.
     Machine {
-        /// Its watermarks; none: they follow from that much memory.
-        marks: Option<Marks>,
+        /// Its zones, which have that much memory between them in the proportion of their pages; none: one, whose
+        /// watermarks follow from that much.
+        zones: Vec<ZoneSpec>,
     },
 }
 

@@ -201,7 +201,7 @@ fn config(input: &RunInput, host: Host) -> MachineConfig {
     cfg.engine.batch_size = host.batch.clamp(1, BATCH_MAX as u64) as usize;
     cfg.engine.cgroup_v2 = host.cgroup_v2;
     cfg.ram = host.ram;
-    cfg.marks = host.marks;
+    cfg.zones = host.zones;
     cfg.cpu_lists = host.cpu_lists;
     cfg.swap = host.swap;
     cfg.devices = host.devices;

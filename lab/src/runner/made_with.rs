@@ -1,6 +1,7 @@
 //! What a replay is made with, for its JSON: by option, as the option takes it.
 
 use super::quantity::{show_device, show_scale, show_swap, Low, Size};
+use super::zones::show_zones;
 use super::{ReplayPlan, RunnerError};
 use crate::replay::{Inodes, Limit};
 use crate::traces::About;
@@ -38,12 +39,12 @@ impl ReplayPlan {
             .collect();
         Ok(json!({
             "memory": memory,
-            "limit": match on.limit {
+            "limit": match &on.limit {
                 Limit::Cgroup => "cgroup",
                 Limit::Machine { .. } => "machine",
             },
-            "watermarks": match on.limit {
-                Limit::Machine { marks: Some(m) } => Some(format!("{},{},{}", m.min, m.low, m.high)),
+            "watermarks": match &on.limit {
+                Limit::Machine { zones } if !zones.is_empty() => Some(show_zones(zones)),
                 _ => None,
             },
             "swap": show_swap(&self.swap_config(trace)?),

@@ -18,6 +18,7 @@ mod replay_plan;
 mod replays;
 mod replays_text;
 mod variant;
+mod zones;
 
 pub use check::{
     check, check_steps, fidelity_json, render_fidelity, render_series, summaries, CheckOptions,
@@ -44,3 +45,4 @@ pub use replays_text::{
     render_counters, render_replay, replay_values, replays_json, until_killed, UNTIL_KILLED,
 };
 pub use variant::Variant;
+pub use zones::{parse_zones, show_zones};

@@ -139,7 +139,7 @@ impl World {
             self.engine.zones.all(),
             node,
             order.into(),
-            ZoneClass::Normal,
+            ZoneClass::Movable,
             failures,
         );
         if wake {

@@ -173,7 +173,8 @@ impl Machine {
                     task.step(zones, std::mem::take(&mut input))
                 };
                 match step {
-                    AllocStep::Got(_) => {
+                    AllocStep::Got(zone) => {
+                        self.w.borrow_mut().took(ctx.node, zone as u8, n);
                         charge.taken += n;
                         break;
                     }
@@ -245,20 +246,6 @@ impl Machine {
 }
 
 impl World {
-    /// Takes a block of `n` pages from the node's zones without any wait. Without zones memory is
-    /// unlimited.
-    #[inline]
-    fn take_pages_fast(&mut self, node: NodeId, n: u64) -> bool {
-        if self.engine.zones.is_empty() {
-            return true;
-        }
-        let order = n.ilog2();
-        self.engine.zones.of_mut(node).iter_mut().rev().any(|z| {
-            use coldset_engine::zone::{Mark, ReserveRights};
-            z.ok(order, Mark::Low, ReserveRights::default(), z.class) && z.take(order)
-        })
-    }
-
     /// Charges and allocates a block of `n` pages for `memcg` without any wait. It takes the time of a
     /// page.
     #[inline]
@@ -298,7 +285,7 @@ impl World {
         if memcg != MemcgId::ROOT {
             self.engine.memcgs.uncharge(memcg, charged);
         }
-        self.engine.zones.give(node, 0, taken);
+        self.give_loose(node, taken);
     }
 
     /// Tells the zones of a node what reclaim could free.
@@ -407,13 +394,13 @@ impl World {
                 self.engine.memcgs.uncharge(memcg, back);
             }
             // Which memcg's page lies where is not kept: this node's as far as they go.
-            for n in std::iter::once(node.idx()).chain(0..k.from.len()) {
-                let here = back.min(k.from[n]);
-                k.from[n] -= here;
+            let nodes = 0..self.engine.config().nr_nodes as usize;
+            for n in std::iter::once(node.idx()).chain(nodes) {
+                let from = &mut self.kernel.as_mut().expect("looked at").from[n];
+                let here = back.min(*from);
+                *from -= here;
                 back -= here;
-                if let Some(z) = self.engine.zones.of_mut(NodeId(n as u32)).first_mut() {
-                    z.give(here);
-                }
+                self.give_loose(NodeId(n as u32), here);
             }
         }
     }

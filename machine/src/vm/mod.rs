@@ -9,6 +9,7 @@ pub(crate) mod held;
 mod huge;
 mod index_nodes;
 mod load;
+pub(crate) mod loose;
 pub(crate) mod offline;
 pub(crate) mod pcp;
 pub mod reclaim;

@@ -72,7 +72,7 @@ impl World {
     /// need now, reserves included, or gives back what they no longer need. False if there
     /// is no page left.
     fn resize_pool(&mut self, node: NodeId) -> bool {
-        let Some(swap) = self.swap.as_mut() else {
+        let Some(swap) = self.swap.as_ref() else {
             return true;
         };
         if self.engine.zones.is_empty() {
@@ -81,31 +81,26 @@ impl World {
         let needed = swap.pool_pages();
         let mut has: u64 = swap.pool_from.iter().sum();
         while has < needed {
-            let zones = self.engine.zones.all_mut();
-            let near = zones.iter_mut().filter(|z| z.node == node);
-            let mut from = near.map(|z| (z.take(0), node)).find(|t| t.0);
-            if from.is_none() {
-                from = zones.iter_mut().map(|z| (z.take(0), z.node)).find(|t| t.0);
-            }
-            let Some((_, from)) = from else {
+            let nodes = (0..self.engine.config().nr_nodes).map(NodeId);
+            let Some(from) = std::iter::once(node)
+                .chain(nodes)
+                .find(|n| self.take_reserved(*n))
+            else {
                 return false;
             };
-            swap.pool_from[from.idx()] += 1;
+            self.swap.as_mut().expect("looked at").pool_from[from.idx()] += 1;
             has += 1;
         }
         while has > needed {
-            let (n, pages) = swap
-                .pool_from
+            let from = &mut self.swap.as_mut().expect("looked at").pool_from;
+            let (n, pages) = from
                 .iter_mut()
                 .enumerate()
                 .max_by_key(|(_, pages)| **pages)
                 .expect("a node");
             *pages -= 1;
             has -= 1;
-            let zones = self.engine.zones.of_mut(NodeId(n as u32));
-            if let Some(z) = zones.first_mut() {
-                z.give(1);
-            }
+            self.give_loose(NodeId(n as u32), 1);
         }
         true
     }

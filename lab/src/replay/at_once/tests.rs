@@ -2,7 +2,7 @@
 
 use crate::replay::{replay, Clock, Limit, Replay, ReplayOptions, ReplaySettings, SeriesPoint};
 use crate::traces::{Event, Op, OpKind, Order, Step, StepKind, Trace};
-use coldset_machine::{Marks, ReadAhead};
+use coldset_machine::{Marks, ReadAhead, ZoneSpec};
 
 /// Pages of the limit.
 const LIMIT: u64 = 400;
@@ -226,13 +226,22 @@ fn phases_and_late_tasks_keep_their_places() {
     assert!((18_900..=20_100).contains(&at), "{at}");
 }
 
+fn one_zone(min: u64, low: u64, high: u64) -> Vec<ZoneSpec> {
+    let marks = Marks { min, low, high };
+    vec![ZoneSpec {
+        pages: 1,
+        marks,
+        reserve: 0,
+    }]
+}
+
 /// Pages of a machine that are free: CPUs keep up to 252 of them.
 const FREE: u64 = 900;
 
-fn of_a_machine(trace: &Trace, marks: Option<Marks>, seed: u64) -> Replay {
+fn of_a_machine(trace: &Trace, zones: Vec<ZoneSpec>, seed: u64) -> Replay {
     let options = ReplayOptions {
         settings: ReplaySettings {
-            limit: Limit::Machine { marks },
+            limit: Limit::Machine { zones },
             ..ReplaySettings::default()
         },
         check: true,
@@ -246,7 +255,7 @@ fn of_a_machine(trace: &Trace, marks: Option<Marks>, seed: u64) -> Replay {
 #[test]
 fn a_machine_is_short_of_memory_where_its_cgroup_has_no_limit() {
     let trace = Trace::from_ops(ops());
-    let short = of_a_machine(&trace, None, 1);
+    let short = of_a_machine(&trace, Vec::new(), 1);
     assert_eq!((short.killed, short.get("events_max")), (None, 0));
     let (all, by_kswapd) = (short.get("pgscan"), short.get("pgscan_kswapd"));
     assert!(
@@ -260,7 +269,7 @@ fn a_machine_is_short_of_memory_where_its_cgroup_has_no_limit() {
     // Marks that are higher leave less.
     let misses = |min| {
         let (low, high) = (min + 20, min + 40);
-        of_a_machine(&trace, Some(Marks { min, low, high }), 1).get("misses")
+        of_a_machine(&trace, one_zone(min, low, high), 1).get("misses")
     };
     let (most, least) = (misses(20), misses(220));
     assert!(least > most + most / 4, "{most} {least}");
@@ -271,7 +280,7 @@ fn a_machine_is_short_of_memory_where_its_cgroup_has_no_limit() {
 fn another_seed_takes_from_other_tasks() {
     let trace = Trace::from_ops(ops());
     let stolen = |seed| {
-        let replay = of_a_machine(&trace, None, seed);
+        let replay = of_a_machine(&trace, Vec::new(), seed);
         let of = |(_, counters): &(u16, Vec<(&'static str, i64)>)| {
             counters.iter().find(|c| c.0 == "pgsteal").map(|c| c.1)
         };
@@ -290,7 +299,7 @@ fn a_slow_clock_leaves_more_free() {
         let options = ReplayOptions {
             settings: ReplaySettings {
                 limit: Limit::Machine {
-                    marks: Some(Marks { min, low, high }),
+                    zones: one_zone(min, low, high),
                 },
                 clock: Some(Clock::parse(clock).unwrap()),
                 ..ReplaySettings::default()
@@ -309,7 +318,7 @@ fn marks_above_the_memory_are_refused() {
     let error = |min, low, high| {
         let mut options = ReplayOptions::new(FREE);
         options.settings.limit = Limit::Machine {
-            marks: Some(Marks { min, low, high }),
+            zones: one_zone(min, low, high),
         };
         replay(&trace, "v618", &options).unwrap_err().to_string()
     };

@@ -61,6 +61,7 @@ impl World {
     ) -> FolioId {
         let new = NewFolio {
             order,
+            zone: self.zone_of_new(ctx.node, 1 << order),
             ..NewFolio::page(self.engine.lruvec_id(memcg, ctx.node), object, page, flags)
         };
         let id = self.engine.folio_alloc(new);
@@ -81,6 +82,7 @@ impl World {
         let lruvec = self.engine.lruvec_id(ctx.memcg, ctx.node);
         let new = NewFolio {
             order: MAX_ORDER,
+            zone: self.zone_of_new(ctx.node, 1 << MAX_ORDER),
             ..NewFolio::page(lruvec, object, page, flags)
         };
         let id = self.engine.folio_alloc(new);
