@@ -106,12 +106,15 @@ impl World {
             let mut pages = loose.pages();
             for (_, f) in self.engine.folios() {
                 if self.engine.lruvec(f.lruvec()).node == node {
-                    pages[usize::from(f.zone())] += f.nr_pages();
+                    pages[usize::from(f.zone())] += f.nr_pages() as i64;
                 }
             }
             for (i, z) in self.engine.zones.of(node).iter().enumerate() {
                 let taken = z.managed - z.free - z.pcp;
-                assert_eq!(pages[i], taken, "pages of zone {i} that are not free");
+                assert_eq!(
+                    pages[i], taken as i64,
+                    "pages of zone {i} that are not free"
+                );
             }
         }
     }

@@ -13,7 +13,8 @@ const ZONES: usize = 4;
 /// Pages that have been taken from the zones of a node and are no folio's.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Loose {
-    pages: [Pages; ZONES],
+    /// Of each zone. Less than none where a large folio is said to be in a zone that another folio's page came from.
+    pages: [i64; ZONES],
     /// Zone of the last one.
     last: u8,
 }
@@ -21,26 +22,25 @@ pub(crate) struct Loose {
 impl Loose {
     /// Zone of `n` of them: that of the last if it has so many, else the highest that has.
     fn zone_of(&self, n: Pages) -> u8 {
-        let has = |zone: &u8| self.pages[usize::from(*zone)] >= n;
+        let has = |zone: &u8| self.pages[usize::from(*zone)] >= n as i64;
         let highest = || (0..ZONES as u8).rev().find(has);
         let zone = Some(self.last).filter(has).or_else(highest);
         zone.unwrap_or(self.last)
     }
 
     fn take(&mut self, zone: u8, n: Pages) {
-        self.pages[usize::from(zone)] += n;
+        self.pages[usize::from(zone)] += n as i64;
         self.last = zone;
     }
 
     fn give(&mut self, n: Pages) -> u8 {
         let zone = self.zone_of(n);
-        let left = &mut self.pages[usize::from(zone)];
-        *left = left.saturating_sub(n);
+        self.pages[usize::from(zone)] -= n as i64;
         zone
     }
 
     /// By zone.
-    pub(crate) fn pages(&self) -> [Pages; ZONES] {
+    pub(crate) fn pages(&self) -> [i64; ZONES] {
         self.pages
     }
 }
@@ -130,6 +130,7 @@ mod tests {
         loose.take(1, 1);
         assert_eq!(loose.give(4), 2, "the last zone has too few");
         assert_eq!(loose.pages(), [0, 1, 0, 0]);
+        assert_eq!((loose.give(8), loose.pages()), (1, [0, -7, 0, 0]));
     }
 
     fn zone(pages: u64, reserve: u64) -> ZoneSpec {
