@@ -178,7 +178,7 @@ impl Engine {
         let (lruvec, t, _, n) = self.list_place(id);
         let u = shadow.unpack();
         let owner = self.memcgs.by_css_id(u.memcg).unwrap_or(MemcgId::ROOT);
-        if self.lruvec_id(owner, NodeId(u.node)) != lruvec {
+        if self.lruvecs.id(owner, NodeId(u.node)) != lruvec {
             return;
         }
         self.count_refault(lruvec, RefaultKind::Refault, t, n as u64);
