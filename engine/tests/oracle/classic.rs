@@ -600,7 +600,8 @@ impl Pair {
 fn limit_reclaim_takes_the_victims_of_the_model() {
     let (mut victims, mut refaults, mut low) = (0, [0; 3], 0);
     let mut ticks: BTreeSet<&str> = BTreeSet::new();
-    for seed in 26..36 {
+    // In the last one a walk begins below a parent whose grant is an old one, and it matters.
+    for seed in (27..36).chain([59]) {
         let r = &mut Rng(seed);
         let mut p = Pair::new(seed, r);
         let pages = 20 + r.below(300);
