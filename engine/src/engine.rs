@@ -24,6 +24,9 @@ use crate::zone::Zones;
 ///
 /// A host creates folios as it fills its page cache and its anonymous memory, tells the engine of
 /// accesses, mappings and dirtying, and runs [`crate::reclaim::ReclaimTask`]s when memory is short.
+/// What a host has to do is in the [crate's documentation](crate).
+///
+/// Ids (folios, memcgs, lruvecs, CPUs, nodes) must be ones that exist: others are a defect of the host, and panic.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct Engine {
@@ -190,9 +193,11 @@ impl Engine {
         self.heat_online(id);
     }
 
-    /// The lruvec of a memcg on a node.
+    /// The lruvec of a memcg on a node, which must both exist. (In release builds a wrong node may name the lruvec of
+    /// another memcg.)
     #[inline]
     pub fn lruvec_id(&self, memcg: MemcgId, node: NodeId) -> LruvecId {
+        debug_assert!(node.0 < self.cfg.nr_nodes, "no {node:?}");
         self.lruvecs.id(memcg, node)
     }
 

@@ -45,7 +45,7 @@ index_type!(
     LruvecId
 );
 index_type!(
-    /// An address space, named by the host.
+    /// An address space, as `Engine::mm_create` has named it.
     MmId
 );
 index_type!(
@@ -53,7 +53,7 @@ index_type!(
     ObjectId
 );
 index_type!(
-    /// A write context: one device (per memcg under cgroup writeback), `writeback.md`.
+    /// A write context: one device (per memcg under cgroup writeback), `docs/rules/writeback.md`.
     WbId
 );
 

@@ -9,7 +9,7 @@ pub(crate) mod references;
 mod tests;
 pub(crate) mod uses;
 
-/// The four evictable lists of an lruvec, indexed by [`LruList::idx`].
+/// The four evictable lists of an lruvec, indexed by [`LruList::idx`](crate::lruvec::LruList::idx).
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClassicLists {

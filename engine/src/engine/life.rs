@@ -17,7 +17,9 @@ fn gauge(flags: Flags) -> Counter {
 }
 
 impl Engine {
-    /// A new folio that has been charged already: one reference for the caller, on no list.
+    /// A new folio that has been charged already ([`crate::memcg::ChargeTask`]): one reference for the caller, on no
+    /// list. In the page cache it becomes the slot's (a large folio's slots hold one for each page); for anonymous
+    /// memory it is dropped after [`Self::folio_map`]. A reference too many keeps reclaim from freeing the folio.
     #[inline]
     pub fn folio_alloc(&mut self, new: NewFolio) -> FolioId {
         let n = 1i64 << new.order;
@@ -32,7 +34,7 @@ impl Engine {
         self.folios[id].get(n);
     }
 
-    /// Drops references; the last one frees the folio. Returns true if it was freed.
+    /// Drops references; the last one frees the folio and takes its charge back. Returns true if it was freed.
     #[inline]
     pub fn folio_put(&mut self, id: FolioId, n: u32) -> bool {
         let last = self.folios[id].put(n);
@@ -54,7 +56,8 @@ impl Engine {
         self.folios[id].clear(flags);
     }
 
-    /// A page-table entry maps the folio: one map count, one reference.
+    /// A page-table entry maps the folio: one map count, one reference. Reclaim asks for its accessed bit
+    /// ([`crate::reclaim::Work::Test`]).
     #[inline]
     pub fn folio_map(&mut self, id: FolioId) {
         self.folios[id].map();
@@ -197,7 +200,8 @@ impl Engine {
 
     // ---------------------------------------------------------------- swap cache
 
-    /// The folio gets a swap slot: the swap cache holds it with one reference a page.
+    /// The folio gets a swap slot: the swap cache holds it with one reference a page. For swap-ins that keep their
+    /// slot; reclaim does this itself with the answer to [`crate::reclaim::Work::AllocSwap`].
     pub fn enter_swap_cache(&mut self, id: FolioId, slot: u32) {
         let f = &mut self.folios[id];
         f.enter_swap_cache(slot);

@@ -38,7 +38,8 @@ bitflags! {
         const PINNED = 1 << 13;
         /// Mapped executable by some mapping.
         const EXEC = 1 << 14;
-        /// Belongs to a slot of its object (page cache, or mapped anonymous memory).
+        /// Belongs to a slot of its object. A slot of the page cache holds one reference for each page; of anonymous
+        /// memory ([`Self::ANON`]) the mappings hold them. Cleared by the host when it gives the page up.
         const OWNED = 1 << 15;
         /// Poisoned by a memory error: reclaim takes a single page off its list, and its memory is
         /// never free again.

@@ -62,9 +62,9 @@ pub fn scale_by_protection(
 }
 
 impl MemcgTree {
-    /// Computes the effective protection of `id` for reclaim of `root`. It reads the
-    /// parent's last result, which is of this reclaim if the walk goes top-down; the memcg LRU does not, so there a memcg
-    /// below another may be judged by what its parent had at an earlier visit.
+    /// Computes the effective protection of `id` for reclaim of `root`. It reads the parent's last result, which is of
+    /// this reclaim if the walk has come by the parent. A shared walk goes on where the last one has stopped, and the
+    /// memcg LRU is no tree: there a memcg may be judged by what its parent had at an earlier visit, for whatever root.
     pub fn calculate_protection(&mut self, root: MemcgId, id: MemcgId) {
         if id == root || id == MemcgId::ROOT {
             return;

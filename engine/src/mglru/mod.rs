@@ -24,7 +24,7 @@ pub mod walk;
 #[cfg(test)]
 mod tests;
 
-pub use mms::{LookAround, Walk};
+pub use mms::{LookAround, Walk, YoungEntry};
 
 use crate::config::MAX_ZONES;
 use crate::folio::List;

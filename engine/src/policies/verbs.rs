@@ -47,7 +47,7 @@ impl Engine {
         f: impl FnOnce(&mut dyn ListPolicy, &mut Pages<'_>) -> R,
     ) -> R {
         let LruvecLists::List(state) = &mut self.lruvecs[lruvec].lists else {
-            unreachable!("list path on another policy");
+            panic!("no list policy: {:?}", self.switches().policy);
         };
         let mut p = Pages {
             folios: &mut self.folios,
@@ -142,7 +142,7 @@ impl Engine {
     pub(crate) fn lists(&self, lruvec: LruvecId, t: LruType) -> &dyn ListPolicy {
         match &self.lruvecs[lruvec].lists {
             LruvecLists::List(state) => state.lists.of(t),
-            _ => unreachable!("list path on another policy"),
+            _ => panic!("no list policy: {:?}", self.switches().policy),
         }
     }
 
@@ -178,7 +178,7 @@ impl Engine {
         let (lruvec, t, _, n) = self.list_place(id);
         let u = shadow.unpack();
         let owner = self.memcgs.by_css_id(u.memcg).unwrap_or(MemcgId::ROOT);
-        if self.lruvec_id(owner, NodeId(u.node)) != lruvec {
+        if self.lruvecs.id(owner, NodeId(u.node)) != lruvec {
             return;
         }
         self.count_refault(lruvec, RefaultKind::Refault, t, n as u64);

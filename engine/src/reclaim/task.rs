@@ -69,8 +69,15 @@ pub struct ReclaimTask {
 impl ReclaimTask {
     /// Reclaim by an allocating or charging task, or on request from user space, as `sc` says.
     /// `home`: the node of the CPU it runs on.
+    ///
+    /// # Panics
+    /// If the priority of `sc` is above [`DEF_PRIORITY`]; the first step, if the memcg or a node does not exist.
     pub fn try_to_free(sc: ScanControl, cpu: u16, home: NodeId) -> Self {
         let first_priority = sc.priority;
+        assert!(
+            first_priority <= DEF_PRIORITY,
+            "priority {first_priority} of {DEF_PRIORITY}"
+        );
         Self {
             sc,
             entry: EntryPoint::TryToFree(TryToFree {
@@ -86,7 +93,8 @@ impl ReclaimTask {
         }
     }
 
-    /// Reclaim of `nr` pages at the limit of `memcg` by a task that may do everything.
+    /// Reclaim of `nr` pages at the limit of `memcg` by a task that may do everything. `nr` is taken as it is: what
+    /// [`ChargeStep::Reclaim`](crate::memcg::ChargeStep::Reclaim) asks for is at least 32, as in the kernel.
     pub fn limit(memcg: MemcgId, nr: u64, cpu: u16, home: NodeId) -> Self {
         Self::try_to_free(ScanControl::new(nr, Some(memcg)), cpu, home)
     }
@@ -145,7 +153,10 @@ impl ReclaimTask {
         }
     }
 
-    /// Answers the last request.
+    /// Answers the last request, which comes again until it is answered.
+    ///
+    /// # Panics
+    /// The next step, if the answer is none to that request.
     pub fn answer(&mut self, answer: Answer) {
         debug_assert!(self.answer.is_none(), "answered twice: {answer:?}");
         self.answer = Some(answer);
@@ -258,6 +269,9 @@ impl TryToFree {
                 PassStage::Pass => {
                     out.passes += 1;
                     if out.passes == 1 {
+                        let first = cx.sc.node.unwrap_or(self.home);
+                        let nodes = eng.config().nr_nodes;
+                        assert!(first.0 < nodes, "{first:?} of {nodes} nodes");
                         let begins = match cx.sc.target {
                             Some(_) => ScanEvent::Limit,
                             None => ScanEvent::Direct,

@@ -45,7 +45,9 @@ pub enum Work {
         /// Isolated and locked by the task, unmapped, in the swap cache if it needs a slot.
         folio: FolioId,
     },
-    /// Give the folio a swap slot. Answer: [`Answer::Slot`].
+    /// Find the folio a swap slot, charge it ([`crate::memcg::MemcgTree::charge_swap`]) and tell what is left
+    /// ([`Engine::set_swap`](crate::Engine::set_swap)). The engine puts the folio into the swap cache. Answer:
+    /// [`Answer::Slot`].
     AllocSwap {
         /// Isolated and locked by the task; its slots are to be as many as its pages, in a row.
         folio: FolioId,
@@ -69,7 +71,8 @@ pub enum Work {
         /// and of this type.
         lru_type: LruType,
     },
-    /// The folio no longer needs its swap slot: give it back.
+    /// The folio no longer needs its swap slot: give it back
+    /// ([`crate::memcg::MemcgTree::uncharge_swap`]). No answer needed.
     FreeSwap {
         /// Has left the swap cache.
         folio: FolioId,
@@ -88,7 +91,8 @@ pub enum Work {
     /// Drop the contents of the folios in [`super::ReclaimTask::freed`] and leave their shadows, and
     /// release what has been detached. The engine has already forgotten them. No answer needed.
     Free,
-    /// Start writing everything dirty on every device. No answer needed.
+    /// Start writing everything dirty on every device: dirty pages of files are not written by reclaim. No
+    /// answer needed.
     WakeFlushers,
     /// Sleep. The host ends the sleep at the timeout, or when the reason is gone
     /// (`docs/rules/writeback.md#what-reclaim-tells`). No answer needed.
@@ -107,7 +111,8 @@ pub enum Work {
         /// Where they met it.
         node: NodeId,
     },
-    /// The working-set protection found nothing reclaimable: run the global OOM killer once.
+    /// The working-set protection found nothing reclaimable: run the global OOM killer
+    /// once. No answer needed.
     OomKill,
     /// kswapd has ended a round: let tasks that wait at the reserve gate look again. No answer
     /// needed.

@@ -13,7 +13,7 @@
 //! | `shadow_nodes.rs` | how many index nodes with shadows only are kept |
 //! | `faults.rs` | the faults of a backport, put in from outside |
 //!
-//! - A kernel generation is a constant [`Kernel`]: its file has a function for each rule and the table of
+//! - A kernel generation is a constant `Kernel`: its file has a function for each rule and the table of
 //!   them. A new one is a file with the rules that changed and `Kernel { rule, ..v614::KERNEL }`, or a
 //!   switch for each rule that puts it in, where they are to be told apart (`v72.rs`).
 //! - A patch is a switch, a line in [`patches`](crate::switches::patches) and a function in `series.rs`

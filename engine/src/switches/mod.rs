@@ -162,8 +162,8 @@ pub enum MemcgHeat {
     Wheel,
 }
 
-/// Which refaults make a memcg hot (`docs/rules/heat.md#decay-wheel`). The number is an index into
-/// [`Lruvec::refaults`](crate::lruvec::Lruvec::refaults).
+/// Which refaults make a memcg hot (`docs/rules/heat.md#decay-wheel`). Their number:
+/// [`WorkingSet::refaults`](crate::workingset::WorkingSet::refaults).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]

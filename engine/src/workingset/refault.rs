@@ -92,7 +92,8 @@ impl Engine {
         let evicted_by = self.memcgs.by_css_id(u.memcg).unwrap_or(MemcgId::ROOT);
         let f = &self.folios[id];
         let (lruvec, t, n) = (f.lruvec(), f.lru_type(), f.nr_pages());
-        if self.lruvec_id(evicted_by, NodeId(u.node)) != lruvec {
+        // A shadow may come from a file of somebody else's: the node need not exist.
+        if self.lruvecs.id(evicted_by, NodeId(u.node)) != lruvec {
             return;
         }
         self.count_refault(lruvec, RefaultKind::Refault, t, n);

@@ -2,8 +2,8 @@
 //! reclaim from, [`MemcgOrder::result`] hears what that has brought.
 //!
 //! Four answers: the shared or private walk of the hierarchy ([`HierarchyOrder`], `docs/rules/memcg.md#walks`), the
-//! memcg LRU ([`LruOrder`], 9), heat levels as posted ([`PostedOrder`], 10) and the lazy decay wheel
-//! ([`WheelOrder`], 11). Protection is each order's own business, because what is protected is moved
+//! memcg LRU ([`LruOrder`], `docs/rules/memcg-lru.md`), heat levels as posted ([`PostedOrder`]) and the lazy decay wheel
+//! ([`WheelOrder`], `docs/rules/heat.md`). Protection is each order's own business, because what is protected is moved
 //! elsewhere in some of them.
 
 mod hierarchy;
