@@ -59,6 +59,13 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
+/// Room for the buffer of a page was made by reclaiming the page, which came back and needed another one, for hours.
+#[test]
+fn a_page_stays_while_its_buffer_is_charged() {
+    let run = run(9_022, 27_100);
+    assert!(run.is_ok(), "{}", run.unwrap_err());
+}
+
 /// A planted defect is caught in every seed in which it comes about.
 fn caught(plant: Plant, text: &[&str]) {
     let mut found = 0;

@@ -1,5 +1,6 @@
 //! What two looks at a pool differ by.
 
+use super::text::sum;
 use coldset_pager::observe::{Distribution, Snapshot};
 
 /// Between two looks, or since the pool was made if there is one only.
@@ -43,15 +44,16 @@ const LATENCIES: &[(&str, &str)] = &[
 impl Change {
     /// From `before` to `now`.
     pub fn between(before: Option<&Snapshot>, now: &Snapshot) -> Self {
-        let ns = now.now_ns - before.map_or(now.now_ns - now.age_ns, |b| b.now_ns);
+        // Another process may say anything of its time.
+        let ns = before.map_or(now.age_ns, |b| now.now_ns.saturating_sub(b.now_ns));
         let seconds = (ns as f64 / 1e9).max(1e-3);
         let rates = RATES.iter().map(|&(name, pager, engine)| {
-            let sum = |s: &Snapshot| {
-                let pager = pager.iter().filter_map(|k| s.counters.get(*k)).sum::<u64>();
-                let engine = engine.iter().filter_map(|k| s.events.get(*k)).sum::<i64>();
-                pager + engine.max(0) as u64
+            let all = |s: &Snapshot| {
+                let pager = pager.iter().filter_map(|k| s.counters.get(*k)).copied();
+                let engine = engine.iter().filter_map(|k| s.events.get(*k));
+                sum(pager.chain(engine.map(|&n| n.max(0) as u64)))
             };
-            let n = sum(now).saturating_sub(before.map_or(0, sum));
+            let n = all(now).saturating_sub(before.map_or(0, all));
             (name, n as f64 / seconds)
         });
         let latencies = LATENCIES.iter().filter_map(|&(name, key)| {

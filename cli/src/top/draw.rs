@@ -68,7 +68,7 @@ fn bar(width: u16, whole: u64, parts: &[(u64, Color)]) -> Line<'static> {
     let mut spans = Vec::new();
     let (mut sum, mut drawn) = (0, 0);
     for &(v, color) in parts {
-        sum += v;
+        sum = text::sum([sum, v]);
         // Something is never drawn as nothing.
         let upto = cells(sum).max(drawn + u64::from(v > 0)).min(width.into());
         let n = (upto - drawn) as usize;
@@ -143,14 +143,19 @@ fn draw_latencies(f: &mut Frame<'_>, area: Rect, c: &Change) {
 fn draw_groups(f: &mut Frame<'_>, area: Rect, p: &Snapshot) {
     let all = text::groups(&p.groups);
     let lists: Vec<_> = all.iter().map(|g| text::lists(&g.lists)).collect();
-    let longest = lists.iter().flatten().map(|l| l.1 + l.2).max().unwrap_or(0);
+    let longest = lists
+        .iter()
+        .flatten()
+        .map(|l| text::sum([l.1, l.2]))
+        .max()
+        .unwrap_or(0);
     let width = area.width.saturating_sub(50);
     let mut lines = Vec::new();
     for (g, lists) in all.iter().zip(&lists) {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         lines.push(Line::styled(text::group(g), bold));
         // Pages still on their way to a list count in the usage only.
-        for (name, anon, file) in lists.iter().filter(|l| l.1 + l.2 > 0) {
+        for (name, anon, file) in lists.iter().filter(|l| text::sum([l.1, l.2]) > 0) {
             let (a, b) = (text::count(*anon), text::count(*file));
             let mut line = Line::raw(format!("  {name:<18}{a:>11} {b:>11}  "));
             line.extend(bar(width, longest, &[(*anon, ANON), (*file, FILE)]).spans);

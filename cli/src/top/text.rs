@@ -56,6 +56,11 @@ pub fn rate(v: f64) -> String {
     }
 }
 
+/// A sum of numbers of another process, which may be any.
+pub fn sum(all: impl IntoIterator<Item = u64>) -> u64 {
+    all.into_iter().fold(0, u64::saturating_add)
+}
+
 /// Text of another process, which may hold anything: what a terminal would obey is shown as it is written in a program.
 pub fn shown(text: &str) -> Cow<'_, str> {
     // Beside the control characters, those that turn the direction of what follows.
@@ -78,12 +83,12 @@ pub fn title(p: &Snapshot) -> String {
 
 /// Where its budget goes.
 pub fn budget(p: &Snapshot) -> String {
-    let used = p.resident_bytes + p.store_bytes;
+    let used = sum([p.resident_bytes, p.store_bytes]);
+    let percent = u128::from(used) * 100 / u128::from(p.budget_bytes.max(1));
     format!(
-        "{} of {} ({}%): pages {}, store {}; peak {}",
+        "{} of {} ({percent}%): pages {}, store {}; peak {}",
         bytes(used),
         bytes(p.budget_bytes),
-        used * 100 / p.budget_bytes.max(1),
         bytes(p.resident_bytes),
         bytes(p.store_bytes),
         bytes(p.peak_bytes)
@@ -98,7 +103,7 @@ pub fn elsewhere(p: &Snapshot) -> String {
         bytes(p.swap_used_bytes),
         bytes(p.swap_bytes),
         p.regions.len(),
-        bytes(p.regions.iter().map(|r| r.bytes).sum())
+        bytes(sum(p.regions.iter().map(|r| r.bytes)))
     )
 }
 
@@ -185,7 +190,7 @@ pub fn pool(p: &Snapshot, c: &Change) -> String {
     for g in groups(&p.groups) {
         let _ = writeln!(out, "    {}", group(g));
         for (name, anon, file) in lists(&g.lists) {
-            if anon + file > 0 {
+            if sum([anon, file]) > 0 {
                 let _ = writeln!(
                     out,
                     "      {name:<20}{:>10}{:>14}",
@@ -205,16 +210,16 @@ pub fn processes(all: &[ProcessSnapshot]) -> String {
         "PID", "program", "pools", "budget", "pages", "store"
     );
     for p in all {
-        let sum = |f: fn(&Snapshot) -> u64| bytes(p.pools.iter().map(f).sum());
+        let all = |f: fn(&Snapshot) -> u64| bytes(sum(p.pools.iter().map(f)));
         let _ = writeln!(
             out,
             "{:>8}  {:<24}{:>6}{:>12}{:>12}{:>12}",
             p.pid,
             shown(&p.program),
             p.pools.len(),
-            sum(|s| s.budget_bytes),
-            sum(|s| s.resident_bytes),
-            sum(|s| s.store_bytes)
+            all(|s| s.budget_bytes),
+            all(|s| s.resident_bytes),
+            all(|s| s.store_bytes)
         );
     }
     out

@@ -1,8 +1,14 @@
 //! `coldset top` beside a living program: this one, started again for one test.
 
+use crate::common::temporary;
 use coldset_pager::{FaultMode, Limits, Pool, PoolConfig, SwapConfig};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::time::Duration;
 
 const ROLE: &str = "COLDSET_TEST_ROLE";
 const CHILD: &str = "top::a_program_with_pools";
@@ -156,4 +162,149 @@ fn what_cannot_be_looked_at_is_one_line() {
     assert!(message(&["0"], 2).contains("'0'"));
     assert!(message(&["1", "--interval", "1ms"], 2).contains("50ms"));
     assert!(message(&["1", "--once", "--json"], 2).contains("--once"));
+}
+
+/// This process as one that has a socket, which need not be a pager's. `top` finds it with the runtime folder.
+struct Pretender {
+    runtime: PathBuf,
+    socket: PathBuf,
+    pid: String,
+}
+
+impl Pretender {
+    fn new(name: &str) -> (Self, UnixListener) {
+        let pid = std::process::id().to_string();
+        let runtime = temporary(name);
+        let user = rustix::process::geteuid().as_raw();
+        let folder = runtime.join(format!("coldset-{user}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let socket = folder.join(format!("{pid}.sock"));
+        let listener = UnixListener::bind(&socket).unwrap();
+        let new = Self {
+            runtime,
+            socket,
+            pid,
+        };
+        (new, listener)
+    }
+
+    /// Answers everybody like this, until the client has gone.
+    fn answering(name: &str, say: impl Fn(UnixStream) + Send + 'static) -> Self {
+        let (new, listener) = Self::new(name);
+        std::thread::spawn(move || listener.incoming().flatten().for_each(say));
+        new
+    }
+
+    /// The exit code of `top` in 512 MiB of address space, and all that it said. It has 15 seconds.
+    fn top(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let out = Command::new("sh")
+            .args(["-c", "ulimit -v 524288; exec timeout 15 \"$@\"", "sh"])
+            .args([env!("CARGO_BIN_EXE_coldset"), "top", &self.pid])
+            .args(arguments)
+            .env("XDG_RUNTIME_DIR", &self.runtime)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = [out.stdout, out.stderr].concat();
+        (out.status.code(), String::from_utf8(said).unwrap())
+    }
+
+    fn refused(&self, why: &str) {
+        let (code, said) = self.top(&["--once", "--interval", "50ms"]);
+        assert_eq!((code, said.lines().count()), (Some(3), 1), "{said}");
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+impl Drop for Pretender {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.runtime);
+    }
+}
+
+/// Root looks at processes of others, which may answer as they please.
+#[test]
+fn answers_have_an_end() {
+    // As much as is taken, within reason.
+    let endless = Pretender::answering("endless", |mut s| {
+        let blanks = vec![b' '; 1 << 20];
+        (0..2048).all(|_| s.write_all(&blanks).is_ok());
+    });
+    endless.refused("64 MiB");
+    // Each byte comes before anybody has lost patience.
+    let slow = Pretender::answering("slow", |mut s| {
+        (0..200).all(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            s.write_all(b" ").is_ok()
+        });
+    });
+    slow.refused("does not answer");
+}
+
+/// One that is stopped accepts nobody: they wait in a queue, and when it is full, in the call that connects.
+#[test]
+fn a_full_queue_holds_up_nobody() {
+    let (stopped, listener) = Pretender::new("stopped");
+    let (socket, count) = (stopped.socket.clone(), Arc::new(AtomicU64::new(0)));
+    let connected = Arc::clone(&count);
+    let filling = std::thread::spawn(move || {
+        while UnixStream::connect(&socket).is_ok() {
+            connected.fetch_add(1, Relaxed);
+        }
+    });
+    let mut before = 0;
+    while before == 0 || before != count.load(Relaxed) {
+        before = count.load(Relaxed);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    assert!(!filling.is_finished(), "the queue has no end");
+    stopped.refused("does not answer");
+    // Whoever waits is refused now.
+    drop(listener);
+    filling.join().unwrap();
+}
+
+#[test]
+fn another_version_is_named() {
+    for (answer, why) in [
+        ("{\"version\": 2}", "(version 2)"),
+        ("{\"pid\": 2}", "(no version)"),
+        ("", "does not answer"),
+    ] {
+        let p = Pretender::answering("version", |mut s| drop(s.write_all(answer.as_bytes())));
+        p.refused(why);
+    }
+}
+
+/// Sums of numbers that no pool has, and a clock that goes back.
+#[test]
+fn numbers_beyond_reason_are_shown() {
+    fn enlarge(value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::Array(all) => all.iter_mut().for_each(enlarge),
+            serde_json::Value::Object(all) => {
+                // These have 32 bits.
+                let numbers = ["memcg", "region"];
+                let others = all
+                    .iter_mut()
+                    .filter(|(k, _)| !numbers.contains(&k.as_str()));
+                others.for_each(|(_, v)| enlarge(v));
+            }
+            serde_json::Value::Number(n) if n.is_u64() => *n = i64::MAX.into(),
+            _ => {}
+        }
+    }
+    let program = Program::start("observed");
+    let mut all: serde_json::Value =
+        serde_json::from_str(&good(&[&program.pid(), "--json"])).unwrap();
+    enlarge(&mut all["pools"]);
+    let clock = AtomicU64::new(10);
+    let p = Pretender::answering("numbers", move |mut s| {
+        let mut now = all.clone();
+        now["pools"][0]["now_ns"] = clock.fetch_sub(1, Relaxed).into();
+        drop(s.write_all(now.to_string().as_bytes()));
+    });
+    let (code, said) = p.top(&["--once", "--interval", "50ms"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("evictions"), "{said}");
 }

@@ -49,10 +49,11 @@ impl Grid {
     /// # Errors
     /// Text that is no TOML, or as [`Self::from_json`].
     pub fn from_toml(name: &str, text: &str, base: &Path) -> Result<Self, SweepError> {
-        let value = toml::from_str(text).map_err(|e| SweepError::Grid {
+        let mut value = toml::from_str(text).map_err(|e| SweepError::Grid {
             grid: name.into(),
             problem: one_line(&e, text),
         })?;
+        dates_to_texts(&mut value);
         Self::from_value(name, &value, base)
     }
 
@@ -150,6 +151,18 @@ impl Grid {
             ))
         });
         Ok(cells)
+    }
+}
+
+/// TOML has dates, which the reader hands over as a table with one key; here they are texts.
+fn dates_to_texts(value: &mut Value) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(dates_to_texts),
+        Value::Object(table) => match table.get("$__toml_private_datetime") {
+            Some(date) => *value = date.clone(),
+            None => table.values_mut().for_each(dates_to_texts),
+        },
+        _ => {}
     }
 }
 

@@ -362,8 +362,12 @@ impl Machine {
             if self.w.borrow().kernel.is_some() {
                 let fresh = dirty && self.w.borrow_mut().attach_buffer(object, page);
                 let memcg = ctx.memcg;
+                // Reclaim for a page's own buffer would take the page, which would then need another one, without end.
+                let folio = self.w.borrow().objects[object.idx()].word(page).folio();
+                let held = folio.filter(|_| fresh).map(|id| FolioRef::get(self, id));
                 self.charge_kernel(ctx, memcg, 0, tables, fresh.into())
                     .await?;
+                drop(held);
             }
             // The page may have gone again while kernel memory was charged.
             let mut w = self.w.borrow_mut();

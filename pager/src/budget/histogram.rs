@@ -101,7 +101,7 @@ impl Distribution {
     /// So many thousandths of the events took at most this long, nanoseconds; at most 1/16 too much.
     /// 0 without events.
     pub fn permille(&self, permille: u64) -> u64 {
-        let mut left = (self.count * permille).div_ceil(1000).max(1);
+        let mut left = self.count.saturating_mul(permille).div_ceil(1000).max(1);
         for &(longest, n) in &self.buckets {
             if n >= left {
                 return longest.min(self.max_ns);
@@ -141,7 +141,8 @@ impl Distribution {
             .filter(|b| b.1 > 0)
             .collect();
         Distribution {
-            count: buckets.iter().map(|b| b.1).sum(),
+            // Both may have come from another process, which has its own reasons.
+            count: buckets.iter().fold(0, |n, b| n.saturating_add(b.1)),
             sum_ns: self.sum_ns.saturating_sub(earlier.sum_ns),
             max_ns: buckets.last().map_or(0, |b| b.0.min(self.max_ns)),
             buckets,

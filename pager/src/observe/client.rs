@@ -1,14 +1,17 @@
 //! Looking at other processes.
 
 use super::registry::ProcessSnapshot;
-use super::socket::{clean, folders, pid_of};
-use std::io::{ErrorKind, Read};
+use super::socket::{clean, connect, folders, pid_of};
+use serde::Deserialize;
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An answer takes well below a millisecond.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of an answer, in which a region takes some 150. Who looks may be root, and who answers anybody.
+const ANSWER_MAX: usize = 64 << 20;
 
 /// Why a process cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -75,8 +78,11 @@ fn user_of(pid: u32) -> Option<u32> {
 pub fn read(pid: u32) -> Result<ProcessSnapshot, ObserveError> {
     let uid = user_of(pid).ok_or(ObserveError::NoProcess { pid })?;
     for folder in folders(uid) {
-        match UnixStream::connect(folder.join(format!("{pid}.sock"))) {
+        match connect(&folder.join(format!("{pid}.sock"))) {
             Ok(stream) => return read_from(stream, pid),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                return Err(ObserveError::Silent { pid });
+            }
             Err(e) if e.kind() == ErrorKind::PermissionDenied => {
                 return Err(ObserveError::Denied { pid, uid });
             }
@@ -94,25 +100,51 @@ pub fn read(pid: u32) -> Result<ProcessSnapshot, ObserveError> {
     })
 }
 
-fn read_from(mut stream: UnixStream, pid: u32) -> Result<ProcessSnapshot, ObserveError> {
-    let mut text = Vec::new();
-    let read = stream
-        .set_read_timeout(Some(PATIENCE))
-        .and_then(|()| stream.read_to_end(&mut text));
-    if read.is_err() || text.is_empty() {
-        return Err(match user_of(pid) {
-            None => ObserveError::Ended { pid },
-            Some(_) => ObserveError::Silent { pid },
-        });
+/// What it says until it closes the stream, or one byte more than an answer has.
+fn answer(mut stream: UnixStream) -> io::Result<Vec<u8>> {
+    let until = Instant::now() + PATIENCE;
+    let (mut text, mut part) = (Vec::new(), vec![0; 64 << 10]);
+    while text.len() <= ANSWER_MAX {
+        // Of no time at all, the system says that it cannot be set.
+        stream.set_read_timeout(Some(until.saturating_duration_since(Instant::now())))?;
+        let most = part.len().min(ANSWER_MAX + 1 - text.len());
+        match stream.read(&mut part[..most]) {
+            Ok(0) => break,
+            Ok(n) => text.extend_from_slice(&part[..n]),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
     }
+    Ok(text)
+}
+
+/// What all versions have.
+#[derive(Deserialize)]
+struct Form {
+    version: Option<u32>,
+}
+
+fn read_from(stream: UnixStream, pid: u32) -> Result<ProcessSnapshot, ObserveError> {
+    let text = match answer(stream) {
+        Ok(text) if !text.is_empty() => text,
+        _ => {
+            return Err(match user_of(pid) {
+                None => ObserveError::Ended { pid },
+                Some(_) => ObserveError::Silent { pid },
+            })
+        }
+    };
     let version = |why: String| ObserveError::Version { pid, why };
-    let any: serde_json::Value =
-        serde_json::from_slice(&text).map_err(|e| version(e.to_string()))?;
-    match any["version"].as_u64() {
-        Some(v) if v == u64::from(ProcessSnapshot::VERSION) => {}
-        other => return Err(version(format!("version {other:?}"))),
+    if text.len() > ANSWER_MAX {
+        return Err(version(format!("more than {} MiB", ANSWER_MAX >> 20)));
     }
-    serde_json::from_value(any).map_err(|e| version(e.to_string()))
+    let form: Form = serde_json::from_slice(&text).map_err(|e| version(e.to_string()))?;
+    match form.version {
+        Some(ProcessSnapshot::VERSION) => {}
+        Some(other) => return Err(version(format!("version {other}"))),
+        None => return Err(version("no version".into())),
+    }
+    serde_json::from_slice(&text).map_err(|e| version(e.to_string()))
 }
 
 /// Processes of this user that answer, lowest number first. What dead ones have left is removed.

@@ -11,6 +11,7 @@ use crate::sys::fd::Kept;
 use crate::sys::fork::OfProcess;
 use crate::sys::fuse::pool_thread;
 use rustix::fd::OwnedFd;
+use rustix::net::{socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fs::{DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -120,6 +121,17 @@ pub(crate) fn pid_of(path: &Path) -> Option<u32> {
     name.strip_suffix(".sock")?.parse().ok()
 }
 
+/// A connection to a process that listens at `path`. One that accepts nobody has a queue that fills: then this does not
+/// wait, but fails.
+pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 /// Removes sockets of processes that are gone: nobody listens, and no such process runs.
 pub(crate) fn clean(folder: &Path) {
     let Ok(all) = std::fs::read_dir(folder) else {
@@ -127,7 +139,7 @@ pub(crate) fn clean(folder: &Path) {
     };
     for path in all.flatten().map(|e| e.path()) {
         let gone = pid_of(&path).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
-        let refused = || UnixStream::connect(&path).is_err_and(|e| e.kind() == REFUSED);
+        let refused = || connect(&path).is_err_and(|e| e.kind() == REFUSED);
         if gone && refused() {
             let _ = std::fs::remove_file(path);
         }

@@ -287,3 +287,19 @@ fn a_replay_that_is_killed_is_a_result() {
     );
     assert!(only.contains("killed") && only.contains("misses"), "{only}");
 }
+
+/// The reader of TOML has tables of its own for them, with a name that nobody has written.
+#[test]
+fn dates_are_texts() {
+    let grid = |line: &str| format!("experiments = \"mongodb\"\n{line}\n");
+    for (line, said) in [
+        ("params = 2026-11-28", "'params' is a table"),
+        ("costs = { timer_hz = [2026-11-28] }", "'2026-11-28'"),
+        ("variants = [07:32:00]", "'07:32:00'"),
+        ("seeds = 2026-11-28", "'seeds' is a number"),
+    ] {
+        let message = refused(&grid(line));
+        assert!(message.contains(said), "{line}: {message}");
+        assert!(!message.contains('$'), "{line}: {message}");
+    }
+}
