@@ -14,7 +14,7 @@ mod text;
 
 use crate::args::TopArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::print;
+use crate::output::{print, tell};
 use change::Change;
 use coldset_pager::observe::{processes, read, ObserveError, ProcessSnapshot};
 use std::io::IsTerminal;
@@ -57,16 +57,21 @@ pub fn run(args: &TopArgs) -> Result<Verdict, Failure> {
     Ok(Verdict::Good)
 }
 
-/// What can be read of all processes of this user. One that ends meanwhile is left out.
+/// What can be read of all processes of this user. One that ends meanwhile is left out, and so is one that cannot be looked
+/// at, which is said, unless there is no other.
 fn all_processes() -> Result<Vec<ProcessSnapshot>, Failure> {
-    let mut all = Vec::new();
+    let (mut all, mut refused) = (Vec::new(), Vec::new());
     for pid in processes() {
         match read(pid) {
             Ok(p) => all.push(p),
             Err(ObserveError::NoProcess { .. } | ObserveError::Ended { .. }) => {}
-            Err(e) => return Err(e.into()),
+            Err(e) => refused.push(e),
         }
     }
+    if all.is_empty() && !refused.is_empty() {
+        return Err(refused.swap_remove(0).into());
+    }
+    refused.iter().for_each(|e| tell(&format!("left out: {e}")));
     Ok(all)
 }
 

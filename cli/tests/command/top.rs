@@ -264,6 +264,42 @@ fn a_full_queue_holds_up_nobody() {
     filling.join().unwrap();
 }
 
+/// Somebody who does not answer is left out of the list of those who do. (It has the programs of other tests, too.)
+#[test]
+fn others_are_listed_beside_one_that_does_not_answer() {
+    let (silent, _listener) = Pretender::new("list");
+    let program = Program::start("observed");
+    let answer = good(&[&program.pid(), "--json"]);
+    let socket = silent
+        .socket
+        .with_file_name(format!("{}.sock", program.pid()));
+    let others = UnixListener::bind(socket).unwrap();
+    std::thread::spawn(move || {
+        let mut all = others.incoming().flatten();
+        all.all(|mut s| s.write_all(answer.as_bytes()).is_ok());
+    });
+    let mut command = Command::new(env!("CARGO_BIN_EXE_coldset"));
+    command
+        .args(["top", "--json"])
+        .env("XDG_RUNTIME_DIR", &silent.runtime);
+    let out = command.stdin(Stdio::null()).output().unwrap();
+    let why = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(0), "{why}");
+    assert!(
+        why.contains(&format!("left out: process {} does not", silent.pid)),
+        "{why}"
+    );
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let pids: Vec<String> = json
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| p["pid"].to_string())
+        .collect();
+    assert!(pids.contains(&program.pid()), "{pids:?}");
+    assert!(!pids.contains(&silent.pid), "{pids:?}");
+}
+
 #[test]
 fn another_version_is_named() {
     for (answer, why) in [
