@@ -143,6 +143,7 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
     let machine = Machine {
         cpus: args.cpus,
         memory_mib,
+        nodes: args.guest_nodes,
         disk_mib,
         file_system: args.file_system.into(),
         virtual_time: args.virtual_time,

@@ -30,6 +30,7 @@ pub fn of_guests(args: &GuestArgs) -> Value {
     all["near"] = json!(args.runs.near);
     all["cpus"] = other_than(args.cpus, 1);
     all["guest_memory"] = json!(args.guest_memory);
+    all["guest_nodes"] = other_than(args.guest_nodes, 1);
     all["dirty_ratio"] = json!(args.dirty_ratio);
     all["dirty_background_ratio"] = json!(args.dirty_background_ratio);
     all["dirty_limits"] = word(args.dirty_limits, "memcg");

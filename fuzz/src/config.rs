@@ -65,7 +65,7 @@ impl Setup {
         m.engine.cgroup_v2 = !rng.chance(1, 3);
         m.engine.recursive_protection = rng.chance(1, 2);
         m.engine.fold_interval = pick(rng, &[1_000_000, 100_000_000, 2_000_000_000]);
-        m.engine.nr_nodes = if rng.chance(1, 6) { 2 } else { 1 };
+        m.engine.nr_nodes = pick(rng, &[1, 1, 1, 1, 2, 3]);
         m.fault_around = pick(rng, &[1, 4, 16, 64]);
         let fixed = pick(rng, &[0, 0, 3, 16]);
         m.read_ahead = match own.chance(1, 2) {
@@ -78,8 +78,8 @@ impl Setup {
         m.ram = rng
             .chance(1, 3)
             .then(|| size(rng, 1024, 8192) * u64::from(m.engine.nr_nodes));
-        if let (Some(ram), 1) = (m.ram, m.engine.nr_nodes) {
-            m.zones = draw_zones(own, ram);
+        if let Some(ram) = m.ram {
+            m.zones = draw_zones(own, m.engine.nr_nodes, ram);
         }
         m.devices = (0..rng.between(1, 3))
             .map(|_| pick(rng, &DeviceKind::ALL))
@@ -143,10 +143,26 @@ impl Setup {
     }
 }
 
-/// None: one with the usual marks. Some have less memory than their marks.
-fn draw_zones(rng: &mut Stream, ram: u64) -> Vec<ZoneSpec> {
-    let zones = pick(rng, &[0, 0, 1, 2, 2, 3, 4]);
-    let mut left = ram;
+/// None: one of each node, with the usual marks. Some have less memory than their marks.
+fn draw_zones(rng: &mut Stream, nodes: u32, ram: u64) -> Vec<ZoneSpec> {
+    if rng.chance(2, 7) {
+        return Vec::new();
+    }
+    let part = ram / u64::from(nodes);
+    let pages = |node| {
+        if node == 0 {
+            ram - part * u64::from(nodes - 1)
+        } else {
+            part
+        }
+    };
+    let of_node = (0..nodes).map(|node| zones_of(rng, node, pages(node)));
+    of_node.collect::<Vec<_>>().concat()
+}
+
+fn zones_of(rng: &mut Stream, node: u32, pages: u64) -> Vec<ZoneSpec> {
+    let zones = pick(rng, &[1, 2, 2, 3, 4]);
+    let mut left = pages;
     let zone = |i| {
         let pages = match i + 1 == zones {
             true => left,
@@ -161,6 +177,7 @@ fn draw_zones(rng: &mut Stream, ram: u64) -> Vec<ZoneSpec> {
             high: low + rng.between(1, 40),
         };
         ZoneSpec {
+            node,
             pages,
             marks,
             reserve: if i + 1 == zones { 0 } else { rng.below(100) },

@@ -356,7 +356,9 @@ impl Load {
     /// An inline context.
     pub fn inline_ctx(&mut self, mm: MmId, memcg: MemcgId) -> Ctx {
         let mut ctx = Ctx::inline(mm, memcg, InlineClock::Running);
-        ctx.node = NodeId(self.rng.below(self.sh.nodes.into()) as u32);
+        if self.rng.chance(1, 2) {
+            ctx.bind(NodeId(self.rng.below(self.sh.nodes.into()) as u32));
+        }
         ctx
     }
 

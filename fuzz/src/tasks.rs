@@ -16,7 +16,10 @@ struct Running {
 }
 
 async fn worker(sh: Rc<Shared>, machine: Machine, mut ctx: Ctx, p: Rc<Proc>, mut rng: Stream) {
-    ctx.node = NodeId(rng.below(sh.nodes.into()) as u32);
+    // Some have memory of any node.
+    if rng.chance(1, 2) {
+        ctx.bind(NodeId(rng.below(sh.nodes.into()) as u32));
+    }
     debug_assert!(!ctx.killed());
     while !sh.over() && !rng.chance(1, 2000) {
         ops::one(&sh, &ctx, &p, &mut rng).await;

@@ -18,6 +18,8 @@ pub struct Machine {
     pub cpus: u32,
     /// MiB of memory.
     pub memory_mib: u64,
+    /// NUMA nodes that share memory and CPUs; node 0 has the first CPU.
+    pub nodes: u32,
     /// MiB of the disk.
     pub disk_mib: u64,
     /// What is on it.
@@ -143,6 +145,28 @@ impl Machine {
         self.file_system.make(path)
     }
 
+    /// Its nodes, if they are several.
+    fn numa(&self, cpus: u32) -> Vec<String> {
+        if self.nodes <= 1 {
+            return Vec::new();
+        }
+        let mut args = Vec::new();
+        let nodes = u64::from(self.nodes);
+        let of_nodes = parts(self.memory_mib, nodes).zip(parts(cpus.into(), nodes));
+        for (n, (mib, cpus)) in of_nodes.enumerate() {
+            let size = mib.end - mib.start;
+            args.push("-object".into());
+            args.push(format!("memory-backend-ram,id=m{n},size={size}M"));
+            args.push("-numa".into());
+            let cpus = match cpus.is_empty() {
+                true => String::new(),
+                false => format!(",cpus={}-{}", cpus.start, cpus.end - 1),
+            };
+            args.push(format!("node,nodeid={n},memdev=m{n}{cpus}"));
+        }
+        args
+    }
+
     fn command(
         &self,
         kernel: &Kernel,
@@ -172,6 +196,7 @@ impl Machine {
         let cpus = if self.virtual_time { 1 } else { self.cpus };
         c.args(["-cpu", "max", "-smp", &cpus.to_string()]);
         c.args(["-m", &self.memory_mib.to_string()]);
+        c.args(self.numa(cpus));
         c.args(["-display", "none", "-no-reboot", "-nodefaults"]);
         for port in [console, result] {
             c.arg("-serial").arg(format!("file:{}", port.display()));
@@ -199,9 +224,43 @@ impl Machine {
     }
 }
 
+/// Parts of so many things, as many as nodes, the first ones the larger.
+fn parts(of: u64, nodes: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
+    (0..nodes).map(move |n| (n * of).div_ceil(nodes)..((n + 1) * of).div_ceil(nodes))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_share_memory_and_cpus() {
+        let machine = |nodes| Machine {
+            cpus: 3,
+            memory_mib: 1001,
+            nodes,
+            disk_mib: 1,
+            file_system: FileSystem::Ext4,
+            virtual_time: false,
+            append: String::new(),
+            patience: Duration::ZERO,
+        };
+        assert_eq!(machine(1).numa(3), [""; 0]);
+        let two = [
+            "-object",
+            "memory-backend-ram,id=m0,size=501M",
+            "-numa",
+            "node,nodeid=0,memdev=m0,cpus=0-1",
+            "-object",
+            "memory-backend-ram,id=m1,size=500M",
+            "-numa",
+            "node,nodeid=1,memdev=m1,cpus=2-2",
+        ];
+        assert_eq!(machine(2).numa(3), two);
+        let one_cpu = machine(2).numa(1);
+        assert_eq!(one_cpu[3], "node,nodeid=0,memdev=m0,cpus=0-0");
+        assert_eq!(one_cpu[7], "node,nodeid=1,memdev=m1");
+    }
 
     #[test]
     fn of_a_bar_the_last_state_is_shown() {

@@ -76,12 +76,8 @@ impl World {
         for (_, f) in self.engine.folios() {
             known[self.engine.lruvec(f.lruvec()).node.idx()] += f.nr_pages();
         }
-        let of_kernel = self.kernel.iter().map(|k| &k.from[..]);
-        let of_pool = self.swap.iter().map(|s| s.pool_from());
-        for pages in of_kernel.chain(of_pool) {
-            for (known, n) in known.iter_mut().zip(pages) {
-                *known += n;
-            }
+        for (zone, n) in self.pages_of_the_kernel().enumerate() {
+            known[self.engine.zones.place(zone).0.idx()] += n;
         }
         for (node, known) in known.into_iter().enumerate() {
             let of_node = self
@@ -99,23 +95,30 @@ impl World {
         self.check_zones();
     }
 
-    /// Where a node has several zones, every page of each is free, a folio's, or counted as neither.
+    /// What the kernel and compressed contents hold, by zone.
+    fn pages_of_the_kernel(&self) -> impl Iterator<Item = u64> + '_ {
+        let kernel = |zone: usize| self.kernel.as_ref().map_or(0, |k| k.from[zone]);
+        let pool = |zone: usize| self.swap.as_ref().map_or(0, |s| s.pool_from()[zone]);
+        (0..self.engine.zones.all().len()).map(move |zone| kernel(zone) + pool(zone))
+    }
+
+    /// Where there are several zones, every page of each is free, a folio's, the kernel's, or taken by a task.
     fn check_zones(&self) {
-        for (node, loose) in self.loose.iter().enumerate() {
-            let node = NodeId(node as u32);
-            let mut pages = loose.pages();
-            for (_, f) in self.engine.folios() {
-                if self.engine.lruvec(f.lruvec()).node == node {
-                    pages[usize::from(f.zone())] += f.nr_pages() as i64;
-                }
-            }
-            for (i, z) in self.engine.zones.of(node).iter().enumerate() {
-                let taken = z.managed - z.free - z.pcp;
-                assert_eq!(
-                    pages[i], taken as i64,
-                    "pages of zone {i} that are not free"
-                );
-            }
+        let Some(loose) = &self.loose else { return };
+        let zones = self.engine.zones.all();
+        let per_node = self.engine.zones.of(NodeId(0)).len();
+        let mut pages = loose.pages().to_vec();
+        for (pages, n) in pages.iter_mut().zip(self.pages_of_the_kernel()) {
+            *pages += n as i64;
+        }
+        for (_, f) in self.engine.folios() {
+            let node = self.engine.lruvec(f.lruvec()).node;
+            let zone = node.idx() * per_node + usize::from(f.zone());
+            pages[zone] += f.nr_pages() as i64;
+        }
+        for (i, (z, pages)) in zones.iter().zip(pages).enumerate() {
+            let taken = z.managed - z.free - z.pcp;
+            assert_eq!(pages, taken as i64, "pages of zone {i} that are not free");
         }
     }
 

@@ -67,9 +67,11 @@ impl Marks {
     }
 }
 
-/// A zone of a machine that has several (`docs/rules/zones.md#several-zones`).
+/// A zone of a machine, where it is told (`docs/rules/zones.md#several-zones`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ZoneSpec {
+    /// Its node.
+    pub node: u32,
     /// Its part of the machine's memory, pages.
     pub pages: u64,
     /// Its watermarks.
@@ -91,7 +93,8 @@ pub struct MachineConfig {
     pub params: Params,
     /// RAM in pages that user memory can take; none = limited by memcgs only.
     pub ram: Option<u64>,
-    /// Its zones, lowest first, whose pages add up to all of it; none: one zone, whose marks follow from its size.
+    /// Its zones by node, those of a node lowest first, whose pages add up to all of it; none: one zone of each node, whose
+    /// marks follow from its size.
     pub zones: Vec<ZoneSpec>,
     /// Free pages that CPUs keep on lists of their own are none that the marks count. Off at a scale, where they would be
     /// too many.

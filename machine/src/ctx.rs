@@ -5,6 +5,7 @@
 
 use crate::sim::{Task, TimeClass};
 use crate::tlb::TlbBatch;
+use crate::vm::loose::Reach;
 use coldset_engine::memcg::TaskMemcg;
 use coldset_engine::writeback::TaskDirty;
 use coldset_engine::{MemcgId, MmId, NodeId};
@@ -38,8 +39,8 @@ pub struct Ctx {
     pub mm: MmId,
     /// The memcg it is charged to.
     pub memcg: MemcgId,
-    /// The node its memory comes from, and no other.
-    pub node: NodeId,
+    /// The node it is bound to, if any.
+    node: Option<NodeId>,
     inline: InlineClock,
     clock: Cell<u64>,
     /// Of its time, what it has worked; kept for inline tasks.
@@ -74,7 +75,7 @@ impl Ctx {
             task,
             mm,
             memcg,
-            node: NodeId(0),
+            node: None,
             inline,
             clock: Cell::new(0),
             worked: Cell::new(0),
@@ -111,6 +112,27 @@ impl Ctx {
     #[inline]
     pub fn cpu(&self) -> u16 {
         self.task.as_ref().map_or(0, Task::cpu)
+    }
+
+    /// Binds it to a node: its memory comes from there, and from no other.
+    pub fn bind(&mut self, node: NodeId) {
+        self.node = Some(node);
+    }
+
+    /// The node that its memory comes from first: that of its CPU, unless it is bound to another.
+    #[inline]
+    pub fn node(&self) -> NodeId {
+        let of_cpu = || self.task.as_ref().map_or(0, Task::node);
+        self.node.unwrap_or_else(|| NodeId(of_cpu().into()))
+    }
+
+    /// Whose memory it may have.
+    #[inline]
+    pub(crate) fn reach(&self) -> Reach {
+        Reach {
+            node: self.node(),
+            bound: self.node.is_some(),
+        }
     }
 
     /// True once the OOM killer has chosen it.

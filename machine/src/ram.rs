@@ -58,24 +58,46 @@ fn usual(cfg: &MachineConfig, nodes: u32, ram: Pages) -> Result<Vec<Zone>, Machi
     Ok(zones)
 }
 
+/// Zones of the node that has most.
+pub(crate) fn zones_a_node(specs: &[ZoneSpec]) -> u8 {
+    let of_node = specs.chunk_by(|a, b| a.node == b.node).map(<[_]>::len);
+    of_node.max().unwrap_or(1) as u8
+}
+
 fn given(specs: &[ZoneSpec], nodes: u32, ram: Pages) -> Result<Vec<Zone>, MachineError> {
     let all: Pages = specs.iter().map(|s| s.pages).sum();
-    if specs.len() > CLASSES.len() || nodes > 1 || all != ram {
+    let most = usize::from(zones_a_node(specs));
+    let by_node: Vec<&[ZoneSpec]> = specs.chunk_by(|a, b| a.node == b.node).collect();
+    let each_once = by_node.iter().map(|of_node| of_node[0].node).eq(0..nodes);
+    if most > CLASSES.len() || !each_once || all != ram {
         return Err(MachineError::Range {
             what: "zones",
             value: format!("{} with {all} pages on {nodes} nodes", specs.len()),
-            range: "at most 4, of one node, with all of its memory",
+            range: "at most 4 of each node, node by node, with all of its memory",
         });
     }
-    let alone = specs.len() == 1;
-    let each = specs.iter().zip(CLASSES).map(|(spec, class)| {
-        // A zone may have less than its marks: others have what it lacks.
-        spec.marks.check(ram)?;
-        let class = if alone { ZoneClass::Normal } else { class };
-        let mut z = Zone::new(NodeId(0), class, spec.pages);
-        (z.min, z.low, z.high) = (spec.marks.min, spec.marks.low, spec.marks.high);
-        z.lowmem_reserve[class.idx() + 1..].fill(spec.reserve);
-        Ok(z)
-    });
-    each.collect()
+    let mut zones = Vec::with_capacity(most * by_node.len());
+    for of_node in by_node {
+        // A node that has fewer has the highest.
+        let lacks = most - of_node.len();
+        for i in 0..most {
+            let class = if most == 1 {
+                ZoneClass::Normal
+            } else {
+                CLASSES[i]
+            };
+            let node = NodeId(of_node[0].node);
+            let Some(spec) = i.checked_sub(lacks).map(|i| of_node[i]) else {
+                zones.push(Zone::new(node, class, 0));
+                continue;
+            };
+            // A zone may have less than its marks: others have what it lacks.
+            spec.marks.check(ram)?;
+            let mut z = Zone::new(node, class, spec.pages);
+            (z.min, z.low, z.high) = (spec.marks.min, spec.marks.low, spec.marks.high);
+            z.lowmem_reserve[class.idx() + 1..].fill(spec.reserve);
+            zones.push(z);
+        }
+    }
+    Ok(zones)
 }

@@ -11,13 +11,14 @@ use std::future::Future;
 use std::rc::Rc;
 
 impl Machine {
-    /// Starts a task in an address space. It is handed its context. Its memory comes from node 0.
+    /// Starts a task in an address space. It is handed its context. Its memory comes from the node of its CPU, as long as
+    /// that has any.
     pub fn spawn<F, Fut>(&self, name: &str, affinity: Affinity, mm: MmId, body: F) -> TaskId
     where
         F: FnOnce(Machine, Ctx) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        self.spawn_from(name, affinity, NodeId(0), mm, body)
+        self.spawn_from(name, affinity, None, mm, body)
     }
 
     /// Starts a task that is bound to a node, by CPU and by memory.
@@ -27,7 +28,7 @@ impl Machine {
         Fut: Future<Output = ()> + 'static,
     {
         let affinity = self.node_affinity(node);
-        self.spawn_from(name, affinity, node, mm, body)
+        self.spawn_from(name, affinity, Some(node), mm, body)
     }
 
     /// The CPUs of a node: they are dealt out in equal runs, the first ones to node 0.
@@ -46,7 +47,7 @@ impl Machine {
         &self,
         name: &str,
         affinity: Affinity,
-        node: NodeId,
+        node: Option<NodeId>,
         mm: MmId,
         body: F,
     ) -> TaskId
@@ -63,7 +64,7 @@ impl Machine {
         let id = self.sim.spawn(name, affinity, async move {
             let mut ctx = Ctx::of_task(sim.current(), mm, memcg);
             ctx.killed = flag;
-            ctx.node = node;
+            node.into_iter().for_each(|node| ctx.bind(node));
             body(machine, ctx).await;
             drop(hold);
         });

@@ -13,7 +13,7 @@ use crate::record::Recorder;
 use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};
 use crate::tlb::Tlb;
 use crate::vm::context_switches::ContextSwitches;
-use crate::vm::loose::Loose;
+use crate::vm::loose::{Loose, Reach, ZoneOrders};
 use crate::vm::pcp::PageLists;
 use crate::vm::swap_area::Swap;
 use coldset_engine::node::ThrottleReason;
@@ -101,7 +101,9 @@ pub struct World {
     /// Free pages at hand of each CPU, and the zone locks.
     pub(crate) page_lists: PageLists,
     /// By node, where it has several zones.
-    pub(crate) loose: Vec<Loose>,
+    pub(crate) loose: Option<Loose>,
+    /// In which order its tasks try the zones.
+    pub(crate) zone_orders: ZoneOrders,
     /// Which CPUs hold translations of what.
     pub(crate) tlb: Tlb,
     pub(crate) buffer: Vec<FolioId>,
@@ -128,7 +130,7 @@ pub struct World {
 pub(crate) struct KernelMemory {
     /// By memcg: owed in millionths of a page, charged pages.
     pub(crate) owed: Vec<(u64, u64)>,
-    /// Pages of each node that are kernel memory.
+    /// Pages of each zone that are kernel memory.
     pub(crate) from: Vec<u64>,
 }
 
@@ -155,11 +157,13 @@ impl World {
             });
         }
         let nodes = engine_cfg.nr_nodes;
-        engine_cfg.nr_zones = cfg.zones.len().max(1) as u8;
+        engine_cfg.nr_zones = crate::ram::zones_a_node(&cfg.zones);
         let mut engine = Engine::new(engine_cfg, cfg.switches.clone())?;
         if let Some(ram) = cfg.ram {
             engine.zones.set(crate::ram::zones(cfg, nodes, ram)?);
         }
+        let zones = engine.zones.all().len();
+        let zone_orders = ZoneOrders::new(&engine.zones, nodes);
         let devices = cfg
             .devices
             .iter()
@@ -170,7 +174,7 @@ impl World {
                 Device::new(spec, cfg.seed.wrapping_add(i as u64))
             })
             .collect::<Vec<_>>();
-        let swap = Swap::new(&cfg.swap, cfg)?;
+        let swap = Swap::new(&cfg.swap, cfg, zones)?;
         if let Some(s) = &swap {
             engine.set_swap(s.free(), s.total());
         }
@@ -205,7 +209,7 @@ impl World {
             swap_cache_always: cfg.swap_cache_always,
             kernel: cfg.kernel_memory.then(|| KernelMemory {
                 owed: Vec::new(),
-                from: vec![0; nodes as usize],
+                from: vec![0; zones.max(1)],
             }),
             check: cfg.check,
             samples: None,
@@ -222,10 +226,11 @@ impl World {
             flushers: Vec::new(),
             locks: Vec::new(),
             page_lists: PageLists::new(nodes as usize, sim.config().cpus, &cfg.params),
-            loose: match cfg.zones.len() {
-                0 | 1 => Vec::new(),
-                _ => vec![Loose::default(); nodes as usize],
+            loose: match zones {
+                0 | 1 => None,
+                zones => Some(Loose::new(zones)),
             },
+            zone_orders,
             tlb: Tlb::new(cfg.cpus, cfg.lazy_cpumask),
             buffer: Vec::new(),
             flusher_timer: None,
@@ -240,14 +245,15 @@ impl World {
     pub(crate) fn insert_folio(
         &mut self,
         owner: MemcgId,
-        node: NodeId,
+        reach: Reach,
         object: ObjectId,
         page: u32,
         flags: Flags,
     ) -> FolioId {
+        let (node, zone) = self.place_of_new(reach, 1);
         let lruvec = self.engine.lruvec_id(owner, node);
         let new = NewFolio {
-            zone: self.zone_of_new(node, 1),
+            zone,
             ..NewFolio::page(lruvec, object, page, flags)
         };
         let id = self.engine.folio_alloc(new);

@@ -78,6 +78,9 @@ pub struct GuestArgs {
     /// Memory of a guest, MiB; dirty limits depend on it [default: what the run needs]
     #[arg(long, value_name = "MIB")]
     pub guest_memory: Option<u64>,
+    /// NUMA nodes of a guest, which share its memory and CPUs equally
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub guest_nodes: u32,
     /// Where writers are throttled: vm.dirty_ratio [default: the kernel's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=100))]
     pub dirty_ratio: Option<u64>,

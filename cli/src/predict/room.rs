@@ -6,18 +6,18 @@ use serde_json::{json, Value};
 /// What a trace could have of a machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Room {
-    /// Its zones, lowest first. Pages of each: what the group uses there, what its compressed contents take, and what is free,
+    /// Its zones, node by node, lowest first. Pages of each: what the group uses there, what its compressed contents take, and what is free,
     /// but for what CPUs never give away of what they keep for themselves. A kernel takes and gives back memory of its own
     /// meanwhile, so this is the mean over the points at which memory was short.
     pub zones: Vec<ZoneSpec>,
 }
 
 impl Room {
-    /// Of these runs; none, if they say nothing of zones, or have several nodes.
+    /// Of these runs; none, if they say nothing of zones.
     pub fn of(played: &Value) -> Option<Self> {
         let runs = played["runs"].as_array()?;
         let zones = runs.first()?["zones"].as_array()?;
-        if zones.is_empty() || nodes(played) > 1 {
+        if zones.is_empty() {
             return None;
         }
         let of_runs = runs.iter().filter_map(|run| short_points(run, zones.len()));
@@ -25,6 +25,7 @@ impl Room {
         let zones = zones.iter().enumerate().map(|(i, z)| {
             let sum: u64 = points.iter().map(|zones| zones[i]).sum();
             Some(ZoneSpec {
+                node: node(z),
                 pages: sum.checked_div(points.len() as u64)?,
                 marks: marks(z)?,
                 // A file of a recording from before several zones were predicted has none.
@@ -47,6 +48,9 @@ impl Room {
             if z.reserve > 0 {
                 zone["reserve"] = z.reserve.into();
             }
+            if z.node > 0 {
+                zone["node"] = z.node.into();
+            }
             zone
         };
         match self.zones.as_slice() {
@@ -61,6 +65,7 @@ impl Room {
     pub fn from_json(value: &Value) -> Option<Self> {
         let zone = |z: &Value| {
             Some(ZoneSpec {
+                node: node(z),
                 pages: number(z, "pages")?,
                 marks: marks(z)?,
                 reserve: number(z, "reserve").unwrap_or(0),
@@ -117,14 +122,9 @@ fn marks(zone: &Value) -> Option<Marks> {
     })
 }
 
-/// Nodes of the machine of these runs, if it says so.
-pub fn nodes(played: &Value) -> u64 {
-    let zones = played["runs"][0]["zones"].as_array();
-    let nodes = zones
-        .into_iter()
-        .flatten()
-        .filter_map(|z| number(z, "node"));
-    nodes.max().map_or(0, |last| last + 1)
+/// Its node. A file that says none is of a machine with one.
+fn node(zone: &Value) -> u32 {
+    number(zone, "node").map_or(0, |node| node as u32)
 }
 
 #[cfg(test)]
@@ -164,9 +164,10 @@ mod tests {
         let pages: Vec<u64> = room.zones.iter().map(|z| z.pages).collect();
         assert_eq!(pages, [20 + 100 + 600, 40 + 100 + 200]);
         assert_eq!(Room::from_json(&room.json()), Some(room));
-        let mut elsewhere = zone(1, 1);
-        elsewhere["node"] = 1.into();
-        let two = played(&[zone(1, 1), elsewhere], &[]);
-        assert_eq!((Room::of(&two), nodes(&two)), (None, 2));
+        let mut elsewhere = zones.clone();
+        elsewhere[1]["node"] = 1.into();
+        let two = Room::of(&played(&elsewhere, &[point(&elsewhere, 800, 5)])).unwrap();
+        assert_eq!(two.zones.iter().map(|z| z.node).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(Room::from_json(&two.json()), Some(two));
     }
 }

@@ -1,7 +1,7 @@
 //! The settings of a run that was measured, as far as the lab has them.
 
 use super::beside::LIMITS;
-use super::{room, Room, PAGE};
+use super::{Room, PAGE};
 use crate::args::{RunsArgs, TaskArgs};
 use crate::error::Failure;
 use coldset_lab::experiment::DirtySettings;
@@ -193,12 +193,9 @@ impl Setting {
 
     /// With the marks and the memory that the machine had in these runs, if it is what limited them.
     #[must_use]
-    pub fn on_machine_of(mut self, played: &Value) -> Self {
+    pub fn on_machine_of(self, played: &Value) -> Self {
         if self.limit == Limit::Cgroup {
             return self;
-        }
-        if room::nodes(played) > 1 {
-            self.leave_out("that the machine has several nodes");
         }
         match Room::of(played) {
             Some(room) => self.with_room(room),

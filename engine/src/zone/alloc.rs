@@ -5,7 +5,7 @@
 //! the step is `Got` or `Fail`.
 
 use super::watermark::PAGEBLOCK;
-use super::{Mark, ReserveRights, Zone, ZoneClass};
+use super::{Mark, ReserveRights, ZoneClass, ZoneList};
 use crate::constants::{COSTLY_ORDER, MAX_RECLAIM_RETRIES};
 use crate::ids::Pages;
 
@@ -73,7 +73,7 @@ pub struct AllocInput {
 /// What the host does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AllocStep {
-    /// The block was taken from this zone (index); the free count is already lower.
+    /// The block was taken from the zone at this position; the free count is already lower.
     Got(usize),
     /// Wake kswapd of every candidate node.
     WakeKswapd,
@@ -130,8 +130,8 @@ impl AllocTask {
         self.no_progress
     }
 
-    /// One step. `zones` are those of a node, lowest first, with `reclaimable` up to date; the highest that will do is taken.
-    pub fn step(&mut self, zones: &mut [Zone], input: AllocInput) -> AllocStep {
+    /// One step. `zones` have `reclaimable` up to date; the first that will do is taken.
+    pub fn step(&mut self, zones: &mut ZoneList<'_>, input: AllocInput) -> AllocStep {
         let step = self.advance(zones, input);
         if matches!(step, AllocStep::Got(_) | AllocStep::Fail) {
             self.state = AllocStage::Done(step);
@@ -139,7 +139,7 @@ impl AllocTask {
         step
     }
 
-    fn advance(&mut self, zones: &mut [Zone], input: AllocInput) -> AllocStep {
+    fn advance(&mut self, zones: &mut ZoneList<'_>, input: AllocInput) -> AllocStep {
         match self.state {
             AllocStage::Done(step) => step,
             AllocStage::Fast => match self.try_at(zones, Mark::Low, ReserveRights::default()) {
@@ -189,7 +189,7 @@ impl AllocTask {
     }
 
     /// After reclaim that did not help: fail, retry, or the OOM killer.
-    fn judge(&mut self, zones: &mut [Zone], input: AllocInput) -> AllocStep {
+    fn judge(&mut self, zones: &mut ZoneList<'_>, input: AllocInput) -> AllocStep {
         let costly = self.order > COSTLY_ORDER;
         if self.flags.noretry || (costly && !self.flags.retry_mayfail) {
             return AllocStep::Fail;
@@ -203,10 +203,9 @@ impl AllocTask {
             unreserve_all(zones)
         } else {
             let rights = self.rights(input);
-            let usable = zones.iter().filter(|z| z.class <= self.flags.class);
-            usable
-                .into_iter()
-                .any(|z| z.could_meet(self.order, rights, self.flags.class))
+            let class = self.flags.class;
+            let could = zones.find(|z| z.class <= class && z.could_meet(self.order, rights, class));
+            could.is_some()
         };
         if retry {
             return self.go(AllocStage::Try, AllocStep::WakeKswapd);
@@ -214,7 +213,7 @@ impl AllocTask {
         self.out_of_memory(zones, input)
     }
 
-    fn out_of_memory(&mut self, zones: &mut [Zone], input: AllocInput) -> AllocStep {
+    fn out_of_memory(&mut self, zones: &mut ZoneList<'_>, input: AllocInput) -> AllocStep {
         if input.oom_busy {
             // Another task is killing: that is progress.
             self.no_progress = 0;
@@ -253,26 +252,24 @@ impl AllocTask {
         }
     }
 
-    fn try_at(&self, zones: &mut [Zone], mark: Mark, rights: ReserveRights) -> Option<usize> {
+    fn try_at(&self, zones: &mut ZoneList<'_>, mark: Mark, rights: ReserveRights) -> Option<usize> {
         let class = self.flags.class;
-        zones.iter_mut().enumerate().rev().find_map(|(i, z)| {
+        zones.find(|z| {
             let usable = z.class <= class && z.managed > 0;
             let ok = match mark {
                 // Privileged: every free page, whatever is held back.
                 Mark::None => self.order == 0 || z.largest_free_order >= self.order,
                 _ => z.ok(self.order, mark, rights, class),
             };
-            (usable && ok && z.take(self.order)).then_some(i)
+            usable && ok && z.take(self.order)
         })
     }
 }
 
 /// Every zone gives up a block of its atomic reserve; true if any had one.
-fn unreserve_all(zones: &mut [Zone]) -> bool {
+fn unreserve_all(zones: &mut ZoneList<'_>) -> bool {
     let mut any = false;
-    for zone in zones {
-        any |= zone.unreserve_highatomic(PAGEBLOCK);
-    }
+    zones.for_each(|z| any |= z.unreserve_highatomic(PAGEBLOCK));
     any
 }
 

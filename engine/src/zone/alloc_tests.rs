@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ids::NodeId;
+use crate::zone::Zone;
 use proptest::prelude::*;
 
 fn zone(free: Pages, reclaimable: Pages) -> [Zone; 1] {
@@ -28,7 +29,7 @@ const NOTHING: AllocInput = AllocInput {
 fn run_to(t: &mut AllocTask, z: &mut [Zone], input: AllocInput, stop: AllocStep) -> u32 {
     let mut reclaims = 0;
     for _ in 0..1000 {
-        let step = t.step(z, input);
+        let step = t.step(&mut ZoneList::of_node(z), input);
         if step == stop {
             return reclaims;
         }
@@ -44,15 +45,24 @@ fn run_to(t: &mut AllocTask, z: &mut [Zone], input: AllocInput, stop: AllocStep)
 #[test]
 fn machine_c2_fast_path_fails_at_low() {
     let mut z = zone(1287, 0);
-    let alloc = |z: &mut [Zone]| AllocTask::new(0, AllocFlags::USER).step(z, NOTHING);
+    let alloc = |z: &mut [Zone]| {
+        AllocTask::new(0, AllocFlags::USER).step(&mut ZoneList::of_node(z), NOTHING)
+    };
     assert_eq!(alloc(&mut z), AllocStep::Got(0));
     assert_eq!(z[0].free, 1286);
     let mut t = AllocTask::new(0, AllocFlags::USER);
-    assert_eq!(t.step(&mut z, NOTHING), AllocStep::WakeKswapd);
-    assert_eq!(t.step(&mut z, NOTHING), AllocStep::Got(0), "above min");
+    assert_eq!(
+        t.step(&mut ZoneList::of_node(&mut z), NOTHING),
+        AllocStep::WakeKswapd
+    );
+    assert_eq!(
+        t.step(&mut ZoneList::of_node(&mut z), NOTHING),
+        AllocStep::Got(0),
+        "above min"
+    );
     assert_eq!(z[0].free, 1285);
     assert_eq!(
-        t.step(&mut z, NOTHING),
+        t.step(&mut ZoneList::of_node(&mut z), NOTHING),
         AllocStep::Got(0),
         "the answer stays"
     );
@@ -69,10 +79,16 @@ fn seventeen_fruitless_reclaims_lead_to_oom() {
         oom_progress: true,
         ..NOTHING
     };
-    assert_eq!(t.step(&mut z, killed), AllocStep::WakeKswapd);
+    assert_eq!(
+        t.step(&mut ZoneList::of_node(&mut z), killed),
+        AllocStep::WakeKswapd
+    );
     assert_eq!(t.no_progress(), 0);
     assert_eq!(run_to(&mut t, &mut z, NOTHING, AllocStep::Oom), 17);
-    assert_eq!(t.step(&mut z, NOTHING), AllocStep::Fail);
+    assert_eq!(
+        t.step(&mut ZoneList::of_node(&mut z), NOTHING),
+        AllocStep::Fail
+    );
 }
 
 #[test]
@@ -98,7 +114,9 @@ fn any_progress_prevents_oom() {
         progress: 1,
         ..NOTHING
     };
-    let steps: Vec<_> = (0..600).map(|_| t.step(&mut z, progress)).collect();
+    let steps: Vec<_> = (0..600)
+        .map(|_| t.step(&mut ZoneList::of_node(&mut z), progress))
+        .collect();
     assert!(!steps.contains(&AllocStep::Oom) && t.no_progress() == 0);
     // Each round: reclaim, drain, wake.
     assert_eq!(
@@ -122,7 +140,10 @@ fn drained_pages_are_tried() {
     };
     run_to(&mut t, &mut z, progress, AllocStep::DrainPcp);
     z[0].drain_pcp();
-    assert_eq!(t.step(&mut z, progress), AllocStep::Got(0));
+    assert_eq!(
+        t.step(&mut ZoneList::of_node(&mut z), progress),
+        AllocStep::Got(0)
+    );
     assert_eq!(z[0].free, 1024);
 }
 
@@ -133,7 +154,7 @@ fn highatomic_reserve_is_the_last_resort() {
     let mut t = AllocTask::new(0, AllocFlags::USER);
     let mut reclaims = 0;
     loop {
-        match t.step(&mut z, NOTHING) {
+        match t.step(&mut ZoneList::of_node(&mut z), NOTHING) {
             AllocStep::Got(0) => break,
             AllocStep::DirectReclaim => reclaims += 1,
             step => assert_eq!(step, AllocStep::WakeKswapd),
@@ -185,7 +206,7 @@ fn who_fails_and_who_waits() {
     let mut t = AllocTask::new(0, AllocFlags { fs: false, ..user });
     let mut z = zone(100, 0);
     for _ in 0..200 {
-        let step = t.step(&mut z, NOTHING);
+        let step = t.step(&mut ZoneList::of_node(&mut z), NOTHING);
         assert!(matches!(
             step,
             AllocStep::WakeKswapd | AllocStep::DirectReclaim
@@ -211,7 +232,9 @@ fn reserves_by_rank() {
     };
     let mut z = zone(1, 0);
     let mut t = AllocTask::new(0, reclaimer);
-    let steps: Vec<_> = (0..3).map(|_| t.step(&mut z, NOTHING)).collect();
+    let steps: Vec<_> = (0..3)
+        .map(|_| t.step(&mut ZoneList::of_node(&mut z), NOTHING))
+        .collect();
     assert_eq!(
         steps,
         [
@@ -225,8 +248,8 @@ fn reserves_by_rank() {
     // Atomic: 3/8 of min. A victim: half of min.
     let second = |flags, free, input| {
         let (mut t, mut z) = (AllocTask::new(0, flags), zone(free, 0));
-        t.step(&mut z, input);
-        t.step(&mut z, input)
+        t.step(&mut ZoneList::of_node(&mut z), input);
+        t.step(&mut ZoneList::of_node(&mut z), input)
     };
     assert_eq!(second(AllocFlags::ATOMIC, 385, NOTHING), AllocStep::Got(0));
     assert_eq!(
@@ -251,7 +274,7 @@ fn zonelist_order_and_class() {
         ..zone(5000, 0)[0].clone()
     };
     let mut z = [zone(5000, 0)[0].clone(), movable];
-    let mut got = |flags| AllocTask::new(0, flags).step(&mut z, NOTHING);
+    let mut got = |flags| AllocTask::new(0, flags).step(&mut ZoneList::of_node(&mut z), NOTHING);
     assert_eq!(got(AllocFlags::USER), AllocStep::Got(1));
     assert_eq!(got(AllocFlags::KERNEL), AllocStep::Got(0));
 }
@@ -270,7 +293,7 @@ proptest! {
         let mut ended = false;
         for _ in 0..200 {
             ended = matches!(
-                t.step(&mut z, NOTHING),
+                t.step(&mut ZoneList::of_node(&mut z), NOTHING),
                 AllocStep::Got(_) | AllocStep::Fail | AllocStep::Oom
             );
             if ended { break; }

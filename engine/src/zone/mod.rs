@@ -6,6 +6,7 @@
 
 pub mod alloc;
 pub mod kswapd;
+mod list;
 mod lists;
 pub mod watermark;
 mod zones;
@@ -13,6 +14,7 @@ mod zones;
 use crate::ids::{NodeId, Pages};
 pub use alloc::{AllocFlags, AllocInput, AllocStep, AllocTask};
 pub use kswapd::{balanced, kswapd_target, pfmemalloc_allowed};
+pub use list::ZoneList;
 pub use lists::CpuLists;
 pub use watermark::{
     min_free_kbytes, set_lowmem_reserves, set_watermarks, totalreserve, WatermarkConfig,

@@ -82,6 +82,21 @@ impl Zones {
         }
     }
 
+    /// Gives pages back to the zone at a position among those of all nodes. Nothing, if memory is limited by memcgs only.
+    #[inline]
+    pub fn give_at(&mut self, position: usize, pages: Pages) {
+        if let Some(z) = self.all.get_mut(position) {
+            z.give(pages);
+        }
+    }
+
+    /// Node and position on it of the zone at a position among those of all nodes.
+    #[inline]
+    pub fn place(&self, position: usize) -> (NodeId, u8) {
+        let node = NodeId((position / self.per_node) as u32);
+        (node, (position % self.per_node) as u8)
+    }
+
     /// Every managed zone up to `zone` is above its high mark by more than `margin` pages.
     pub(crate) fn above_high(&self, node: NodeId, zone: u8, margin: Pages) -> bool {
         let class = self.class(node, zone);

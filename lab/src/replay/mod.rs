@@ -180,6 +180,7 @@ impl ReplayOptions {
         };
         let host = Host {
             cpus: on.cpus,
+            nodes: zones.last().map_or(1, |z| z.node + 1),
             ram,
             zones,
             cpu_lists: on.scale == 1,

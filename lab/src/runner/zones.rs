@@ -1,4 +1,5 @@
-//! Zones of a machine in words: `PAGES:MIN,LOW,HIGH,RESERVE` of each, lowest first, or `MIN,LOW,HIGH` of the only one.
+//! Zones of a machine in words: `PAGES:MIN,LOW,HIGH,RESERVE` of each, lowest first, or `MIN,LOW,HIGH` of the only one. `/`
+//! is between zones of a node, `//` between nodes.
 
 use super::RunnerError;
 use coldset_machine::{Marks, ZoneSpec};
@@ -9,7 +10,7 @@ use coldset_machine::{Marks, ZoneSpec};
 /// Not of that form.
 pub fn parse_zones(text: &str) -> Result<Vec<ZoneSpec>, RunnerError> {
     let several = text.contains(['/', ':']);
-    let zone = |text: &str| {
+    let zone = |(node, text): (u32, &str)| {
         let (pages, marks) = match text.split_once(':') {
             Some((pages, marks)) => (pages.trim().parse().ok().filter(|n| *n > 0)?, marks),
             None if several => return None,
@@ -23,17 +24,20 @@ pub fn parse_zones(text: &str) -> Result<Vec<ZoneSpec>, RunnerError> {
         };
         let marks = Marks { min, low, high };
         Some(ZoneSpec {
+            node,
             pages,
             marks,
             reserve,
         })
     };
-    let zones: Option<Vec<ZoneSpec>> = text.split('/').map(zone).collect();
+    let of_nodes = (0..).zip(text.split("//"));
+    let texts = of_nodes.flat_map(|(node, text)| text.split('/').map(move |text| (node, text)));
+    let zones: Option<Vec<ZoneSpec>> = texts.map(zone).collect();
     zones.ok_or_else(|| {
         RunnerError::value(
             "watermarks",
             text,
-            "three numbers of pages, MIN,LOW,HIGH, or PAGES:MIN,LOW,HIGH,RESERVE of each zone, lowest first, with a / between",
+            "three numbers of pages, MIN,LOW,HIGH, or PAGES:MIN,LOW,HIGH,RESERVE of each zone, lowest first, with a / between, and // between nodes",
         )
     })
 }
@@ -47,7 +51,9 @@ pub fn show_zones(zones: &[ZoneSpec]) -> String {
             _ => format!("{}:{min},{low},{high},{}", z.pages, z.reserve),
         }
     };
-    zones.iter().map(show).collect::<Vec<_>>().join("/")
+    let of_node = |zones: &[ZoneSpec]| zones.iter().map(show).collect::<Vec<_>>().join("/");
+    let nodes = zones.chunk_by(|a, b| a.node == b.node);
+    nodes.map(of_node).collect::<Vec<_>>().join("//")
 }
 
 #[cfg(test)]
@@ -56,11 +62,17 @@ mod tests {
 
     #[test]
     fn what_was_given_is_shown() {
-        for text in ["60,90,120", "9000:533,666,799,770/461:128,470,812,0"] {
+        for text in [
+            "60,90,120",
+            "9000:533,666,799,770/461:128,470,812,0",
+            "9000:533,666,799,770/461:128,470,812,0//8000:500,600,700,0",
+        ] {
             assert_eq!(show_zones(&parse_zones(text).unwrap()), text);
         }
         let short = parse_zones("5:1,2,3/7:4,5,6").unwrap();
         assert_eq!((short[1].pages, short[1].reserve), (7, 0));
+        let nodes = parse_zones("5:1,2,3/7:4,5,6//8:4,5,6").unwrap();
+        assert_eq!(nodes.iter().map(|z| z.node).collect::<Vec<_>>(), [0, 0, 1]);
         for text in [
             "10",
             "1,2,3,4",
@@ -68,6 +80,7 @@ mod tests {
             "0:1,2,3/4:5,6,7",
             "5:1,2",
             "5:1,2,3/",
+            "5:1,2,3///5:1,2,3",
             "",
         ] {
             assert!(parse_zones(text).is_err(), "{text}");

@@ -5,6 +5,7 @@ use super::state::KswapdState;
 use crate::ctx::Ctx;
 use crate::machine::Machine;
 use crate::sim::{TimeClass, WaitQueue};
+use crate::vm::loose::Reach;
 use crate::world::World;
 use coldset_engine::reclaim::ReclaimTask;
 use coldset_engine::zone::kswapd::should_wake_kswapd;
@@ -37,14 +38,14 @@ impl Machine {
             let affinity = self.node_affinity(NodeId(node));
             self.sim.spawn("kswapd", affinity, async move {
                 let mut ctx = Ctx::of_task(sim.current(), MmId::NONE, MemcgId::ROOT);
-                ctx.node = NodeId(node);
+                ctx.bind(NodeId(node));
                 machine.kswapd(&ctx).await;
             });
         }
     }
 
     async fn kswapd(&self, ctx: &Ctx) {
-        let n = ctx.node.idx();
+        let n = ctx.node().idx();
         let top = self.w.borrow().engine.config().nr_zones - 1;
         loop {
             let order = self.kswapd_sleep(ctx).await;
@@ -52,23 +53,23 @@ impl Machine {
                 let mut w = self.w.borrow_mut();
                 let now = ctx.now().max(w.engine.now());
                 w.engine.set_now(now);
-                ReclaimTask::kswapd(&mut w.engine, ctx.node, order, top, ctx.cpu())
+                ReclaimTask::kswapd(&mut w.engine, ctx.node(), order, top, ctx.cpu())
             };
             self.reclaim(ctx, task).await;
-            self.w.borrow().open_reserve_gate(ctx.node);
+            self.w.borrow().open_reserve_gate(ctx.node());
             debug_assert!(n < self.w.borrow().kswapd.len());
         }
     }
 
     /// Sleeps until there is work; returns its order.
     async fn kswapd_sleep(&self, ctx: &Ctx) -> u8 {
-        let n = ctx.node.idx();
+        let n = ctx.node().idx();
         let top = self.w.borrow().engine.config().nr_zones - 1;
         let (queue, ready) = {
             let mut w = self.w.borrow_mut();
             w.kswapd[n].gate.wake_all();
             let order = w.kswapd[n].order;
-            let ready = w.engine.kswapd_may_sleep(ctx.node, order, top);
+            let ready = w.engine.kswapd_may_sleep(ctx.node(), order, top);
             (w.kswapd[n].wake.clone(), ready)
         };
         let mut quickly = Counter::KswapdHighWmarkHitQuickly;
@@ -77,7 +78,7 @@ impl Machine {
             let (asleep, requested) = {
                 let mut w = self.w.borrow_mut();
                 let order = w.kswapd[n].order;
-                let asleep = !woken && w.engine.kswapd_may_sleep(ctx.node, order, top);
+                let asleep = !woken && w.engine.kswapd_may_sleep(ctx.node(), order, top);
                 (asleep, w.kswapd[n].requested)
             };
             if woken {
@@ -106,16 +107,16 @@ impl Machine {
     pub(crate) async fn reserve_gate(&self, ctx: &Ctx) {
         let gate = {
             let mut w = self.w.borrow_mut();
-            let failures = w.engine.nodes[ctx.node.idx()].kswapd_failures();
+            let failures = w.engine.nodes[ctx.node().idx()].kswapd_failures();
             if w.kswapd.is_empty()
-                || pfmemalloc_allowed(w.engine.zones.all(), ctx.node, failures, true)
+                || pfmemalloc_allowed(w.engine.zones.all(), ctx.node(), failures, true)
             {
                 return;
             }
             w.engine
                 .count(MemcgId::ROOT, Counter::PgscanDirectThrottle, 1);
-            w.wake_kswapd(ctx.node, 0);
-            w.kswapd[ctx.node.idx()].gate.clone()
+            w.wake_kswapd(ctx.node(), 0);
+            w.kswapd[ctx.node().idx()].gate.clone()
         };
         if ctx.task().is_none() {
             let tick = self.sim.ticks_end(ctx.now(), 1);
@@ -145,6 +146,15 @@ impl World {
         if wake {
             k.requested = true;
             k.wake.wake_one();
+        }
+    }
+
+    /// Asks kswapd of each node within reach.
+    pub(crate) fn wake_kswapds(&mut self, reach: Reach) {
+        let nodes = self.kswapd.len() as u32;
+        let within = if reach.bound { 1 } else { nodes };
+        for n in 0..within.min(nodes) {
+            self.wake_kswapd(NodeId((reach.node.0 + n) % nodes), 0);
         }
     }
 

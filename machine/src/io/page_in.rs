@@ -144,7 +144,7 @@ impl World {
         }
         let inserted = self.insert_page(ctx, ctx.memcg, object, page, purpose);
         if inserted.is_none() {
-            self.give_pages(ctx.memcg, ctx.node, 1, 1);
+            self.give_pages(ctx.memcg, ctx.reach(), 1, 1);
         }
         Ok(inserted)
     }
@@ -164,7 +164,7 @@ impl World {
             return None;
         }
         let flags = Flags::LOCKED | Flags::OWNED;
-        let id = self.insert_folio(memcg, ctx.node, object, page, flags);
+        let id = self.insert_folio(memcg, ctx.reach(), object, page, flags);
         if self.objects[object.idx()].metadata {
             self.engine.mark_accessed(ctx.cpu(), id);
         }

@@ -54,8 +54,11 @@ impl SimConfig {
             return 0;
         }
         let (cpus, nodes) = (u32::from(self.cpus), u32::from(self.nodes));
-        // The inverse of the division above.
-        (((u32::from(cpu) + 1) * nodes - 1) / cpus) as u16
+        // The inverse of the divisions above.
+        match cpus < nodes {
+            true => (u32::from(cpu) * nodes).div_ceil(cpus) as u16,
+            false => (((u32::from(cpu) + 1) * nodes - 1) / cpus) as u16,
+        }
     }
 }
 
@@ -65,7 +68,16 @@ mod tests {
 
     #[test]
     fn every_cpu_is_in_the_run_of_its_node() {
-        for (cpus, nodes) in [(1, 1), (96, 2), (3, 2), (128, 4), (7, 3), (64, 5)] {
+        for (cpus, nodes) in [
+            (1, 1),
+            (96, 2),
+            (3, 2),
+            (128, 4),
+            (7, 3),
+            (64, 5),
+            (1, 2),
+            (3, 8),
+        ] {
             let config = SimConfig {
                 nodes,
                 ..SimConfig::from_params(&Params::default(), cpus)
@@ -76,6 +88,8 @@ mod tests {
                     config.cpus_of(node).contains(&cpu),
                     "{cpu} of {cpus}, {nodes}"
                 );
+                let first = (0..nodes).find(|n| config.cpus_of(*n).contains(&cpu));
+                assert_eq!(Some(node), first, "{cpu} of {cpus}, {nodes}");
             }
         }
     }

@@ -59,6 +59,13 @@ impl Task {
         self.ctx.cpu.get()
     }
 
+    /// The node of that CPU.
+    #[inline]
+    #[must_use]
+    pub fn node(&self) -> u16 {
+        self.sim.config().node_of(self.cpu())
+    }
+
     /// Restricts the task to other CPUs, from its next wake-up or preemption on. CPUs that do not
     /// exist are ignored; an empty set means all.
     pub fn set_affinity(&self, mask: CpuMask) {
@@ -151,11 +158,7 @@ impl Task {
 
     fn take_lock(&self, lock: &mut TicketLock, hold_ns: u64) -> Grant {
         lock.forget_before(self.sim.now());
-        let grant = lock.acquire(
-            self.local_now(),
-            hold_ns,
-            self.sim.config().node_of(self.cpu()),
-        );
+        let grant = lock.acquire(self.local_now(), hold_ns, self.node());
         if grant.wait > 0 {
             self.charge_as(TimeClass::LockWait, grant.wait);
         }

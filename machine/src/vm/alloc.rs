@@ -6,10 +6,11 @@ use crate::machine::Machine;
 use crate::mem::MappingId;
 use crate::sim::TimeClass;
 use crate::vm::held::Charge;
+use crate::vm::loose::Reach;
 use crate::world::World;
 use coldset_engine::memcg::{ChargeFlags, ChargeStep, ChargeTask, HighStep, HighTask};
 use coldset_engine::reclaim::{ReclaimTask, ScanControl};
-use coldset_engine::zone::alloc::{AllocFlags, AllocInput, AllocStep, AllocTask};
+use coldset_engine::zone::{AllocFlags, AllocInput, AllocStep, AllocTask, ZoneList};
 use coldset_engine::{Counter, MemcgId, NodeId, ObjectId};
 
 /// Why memory could not be had at once.
@@ -48,7 +49,7 @@ impl Machine {
         ahead: bool,
     ) -> Result<Charge<'_>, OpError> {
         match shortage {
-            None => Ok(Charge::complete(self, memcg, ctx.node, n)),
+            None => Ok(Charge::complete(self, memcg, ctx.reach(), n)),
             // Rare and large: boxed, so that futures that need no wait stay small.
             Some(s) => Box::pin(self.get_pages_slow(ctx, memcg, n, s, ahead)).await,
         }
@@ -67,14 +68,14 @@ impl Machine {
                 let mut flags = ChargeFlags::USER;
                 flags.set(ChargeFlags::NORETRY, noretry);
                 self.charge_slow(ctx, memcg, n, over, flags).await?;
-                let mut charge = Charge::new(self, memcg, ctx.node, n);
-                if self.w.borrow_mut().take_pages_fast(ctx.node, n) {
+                let mut charge = Charge::new(self, memcg, ctx.reach(), n);
+                if self.w.borrow_mut().take_pages_fast(ctx.reach(), n) {
                     charge.taken = n;
                 }
                 charge
             }
-            Shortage::Zones => Charge::new(self, memcg, ctx.node, n),
-            Shortage::High => Charge::complete(self, memcg, ctx.node, n),
+            Shortage::Zones => Charge::new(self, memcg, ctx.reach(), n),
+            Shortage::High => Charge::complete(self, memcg, ctx.reach(), n),
         };
         if charge.taken < n {
             self.take_pages_slow(ctx, &mut charge, n, noretry).await?;
@@ -105,7 +106,7 @@ impl Machine {
             };
             match step {
                 ChargeStep::Reclaim { over, nr } => {
-                    let t = ReclaimTask::limit(over, nr, ctx.cpu(), ctx.node);
+                    let t = ReclaimTask::limit(over, nr, ctx.cpu(), ctx.node());
                     let out = self.reclaim(ctx, t).await;
                     task.reclaim_done(out.reclaimed);
                 }
@@ -135,7 +136,7 @@ impl Machine {
             let step = task.step(&mut self.w.borrow_mut().engine.memcgs, ctx.killed());
             match step {
                 HighStep::Reclaim { over, nr } => {
-                    let t = ReclaimTask::limit(over, nr, ctx.cpu(), ctx.node);
+                    let t = ReclaimTask::limit(over, nr, ctx.cpu(), ctx.node());
                     let out = self.reclaim(ctx, t).await;
                     task.reclaim_done(&self.w.borrow().engine.memcgs, out.reclaimed);
                 }
@@ -167,23 +168,25 @@ impl Machine {
             let mut input = AllocInput::default();
             loop {
                 let step = {
-                    let mut w = self.w.borrow_mut();
-                    w.update_reclaimable(ctx.node);
-                    let zones = w.engine.zones.of_mut(ctx.node);
-                    task.step(zones, std::mem::take(&mut input))
+                    let w = &mut *self.w.borrow_mut();
+                    w.update_reclaimable();
+                    let order = w.zone_orders.of(ctx.reach());
+                    let mut zones = ZoneList::new(w.engine.zones.all_mut(), order);
+                    task.step(&mut zones, std::mem::take(&mut input))
                 };
                 match step {
                     AllocStep::Got(zone) => {
-                        self.w.borrow_mut().took(ctx.node, zone as u8, n);
+                        self.w.borrow_mut().took(zone, n);
                         charge.taken += n;
                         break;
                     }
-                    AllocStep::WakeKswapd => self.w.borrow_mut().wake_kswapd(ctx.node, 0),
+                    AllocStep::WakeKswapd => self.w.borrow_mut().wake_kswapds(ctx.reach()),
                     AllocStep::DirectReclaim => {
                         self.reserve_gate(ctx).await;
                         let mut sc = ScanControl::new(32, None);
-                        sc.node = Some(ctx.node);
-                        let t = ReclaimTask::try_to_free(sc, ctx.cpu(), ctx.node);
+                        let Reach { node, bound } = ctx.reach();
+                        sc.node = bound.then_some(node);
+                        let t = ReclaimTask::try_to_free(sc, ctx.cpu(), node);
                         let began = ctx.now();
                         input.progress = self.reclaim(ctx, t).await.reclaimed;
                         let ns = (ctx.now() - began) as i64;
@@ -191,7 +194,7 @@ impl Machine {
                         engine.count(ctx.memcg, Counter::DirectReclaimNs, ns);
                     }
                     AllocStep::DrainPcp => {
-                        for z in self.w.borrow_mut().engine.zones.of_mut(ctx.node) {
+                        for z in self.w.borrow_mut().engine.zones.all_mut() {
                             z.drain_pcp();
                         }
                     }
@@ -236,7 +239,7 @@ impl Machine {
             let mut w = self.w.borrow_mut();
             // Another task may have paid meanwhile.
             if w.kernel_page_due(memcg) {
-                w.pay_kernel_page(memcg, ctx.node);
+                w.pay_kernel_page(memcg, ctx.reach());
                 drop(w);
                 page.keep();
             }
@@ -256,13 +259,13 @@ impl World {
         n: u64,
     ) -> Result<(), Shortage> {
         ctx.charge(TimeClass::Fault, self.params.page_alloc_ns);
-        self.page_lists.take(ctx, &self.params, ctx.node, 1);
+        self.page_lists.take(ctx, &self.params, ctx.node(), 1);
         let high = &mut ctx.over_high.borrow_mut();
         let memcgs = &mut self.engine.memcgs;
         memcgs
             .try_charge_fast(memcg, n, ctx.cpu().into(), high)
             .map_err(Shortage::Limit)?;
-        if !self.take_pages_fast(ctx.node, n) {
+        if !self.take_pages_fast(ctx.reach(), n) {
             return Err(Shortage::Zones);
         }
         match high.over_high {
@@ -281,20 +284,22 @@ impl World {
     }
 
     /// Gives back pages that have been charged, and those of them that were taken from the zones.
-    pub(crate) fn give_pages(&mut self, memcg: MemcgId, node: NodeId, charged: u64, taken: u64) {
+    pub(crate) fn give_pages(&mut self, memcg: MemcgId, reach: Reach, charged: u64, taken: u64) {
         if memcg != MemcgId::ROOT {
             self.engine.memcgs.uncharge(memcg, charged);
         }
-        self.give_loose(node, taken);
+        self.give_loose(reach, taken);
     }
 
-    /// Tells the zones of a node what reclaim could free.
-    fn update_reclaimable(&mut self, node: NodeId) {
-        let pages = self.engine.node_reclaimable(node);
-        let zones = self.engine.zones.of_mut(node);
-        let managed: u64 = zones.iter().map(|z| z.managed).sum();
-        for z in zones {
-            z.reclaimable = pages * z.managed / managed.max(1);
+    /// Tells the zones what reclaim could free.
+    fn update_reclaimable(&mut self) {
+        for node in (0..self.engine.config().nr_nodes).map(NodeId) {
+            let pages = self.engine.node_reclaimable(node);
+            let zones = self.engine.zones.of_mut(node);
+            let managed: u64 = zones.iter().map(|z| z.managed).sum();
+            for z in zones {
+                z.reclaimable = pages * z.managed / managed.max(1);
+            }
         }
     }
 
@@ -303,7 +308,10 @@ impl World {
     pub fn charge_kernel_base(&mut self, memcg: MemcgId) {
         self.owe_kernel_memory(memcg, 0, 0, 0);
         let mut high = coldset_engine::memcg::TaskMemcg::default();
-        let node = NodeId(0);
+        let anywhere = Reach {
+            node: NodeId(0),
+            bound: false,
+        };
         while self.kernel_page_due(memcg)
             && self
                 .engine
@@ -311,11 +319,11 @@ impl World {
                 .try_charge_fast(memcg, 1, 0, &mut high)
                 .is_ok()
         {
-            if !self.take_pages_fast(node, 1) {
+            if !self.take_pages_fast(anywhere, 1) {
                 self.engine.memcgs.uncharge(memcg, 1);
                 break;
             }
-            self.pay_kernel_page(memcg, node);
+            self.pay_kernel_page(memcg, anywhere);
         }
     }
 
@@ -366,7 +374,7 @@ impl World {
         mm.tables -= n;
         let memcg = mm.memcg;
         if n > 0 {
-            self.leaf_tables_released(memcg, ctx.node, n);
+            self.leaf_tables_released(memcg, ctx.node(), n);
         }
     }
 
@@ -394,13 +402,17 @@ impl World {
                 self.engine.memcgs.uncharge(memcg, back);
             }
             // Which memcg's page lies where is not kept: this node's as far as they go.
-            let nodes = 0..self.engine.config().nr_nodes as usize;
-            for n in std::iter::once(node.idx()).chain(nodes) {
-                let from = &mut self.kernel.as_mut().expect("looked at").from[n];
-                let here = back.min(*from);
-                *from -= here;
+            let anywhere = Reach { node, bound: false };
+            for zone in self
+                .zone_orders
+                .of(anywhere)
+                .iter()
+                .map(|z| usize::from(*z))
+            {
+                let here = back.min(k.from[zone]);
+                k.from[zone] -= here;
                 back -= here;
-                self.give_loose(NodeId(n as u32), here);
+                self.engine.zones.give_at(zone, here);
             }
         }
     }
@@ -424,10 +436,11 @@ impl World {
     }
 
     /// A page charged to the memcg is kernel memory now.
-    fn pay_kernel_page(&mut self, memcg: MemcgId, node: NodeId) {
+    fn pay_kernel_page(&mut self, memcg: MemcgId, reach: Reach) {
+        let zone = self.used_from(reach, 1);
         let k = self.kernel.as_mut().expect("kernel memory is accounted");
         k.owed[memcg.idx()].1 += 1;
-        k.from[node.idx()] += 1;
+        k.from[zone] += 1;
         self.engine
             .memcgs
             .count(memcg, coldset_engine::Counter::KernelPages, 1);

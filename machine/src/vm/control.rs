@@ -121,7 +121,7 @@ impl Machine {
                     sc.kind = ReclaimKind::Proactive;
                     sc.swappiness = swappiness.map(u16::from);
                 }
-                let task = ReclaimTask::try_to_free(sc, ctx.cpu(), ctx.node);
+                let task = ReclaimTask::try_to_free(sc, ctx.cpu(), ctx.node());
                 Some(self.reclaim(ctx, task).await)
             }
             WriteStep::DrainLruBatches => {

@@ -444,7 +444,7 @@ impl Machine {
                 charge.keep();
                 let flags = Flags::ANON | Flags::SWAPBACKED | Flags::UPTODATE;
                 w.replace_zeroes(ctx, mapping, entry);
-                let id = w.insert_folio(ctx.memcg, ctx.node, object, page, flags);
+                let id = w.insert_folio(ctx.memcg, ctx.reach(), object, page, flags);
                 w.engine.lru_add(ctx.cpu(), id, true);
                 FolioRef::of(self, id)
             }

@@ -3,7 +3,8 @@
 //! dropped.
 
 use crate::machine::Machine;
-use coldset_engine::{FolioId, MemcgId, NodeId, ObjectId};
+use crate::vm::loose::Reach;
+use coldset_engine::{FolioId, MemcgId, ObjectId};
 use std::ops::Range;
 
 /// Charged and allocated pages that nothing uses yet.
@@ -11,19 +12,19 @@ use std::ops::Range;
 pub(crate) struct Charge<'a> {
     machine: &'a Machine,
     memcg: MemcgId,
-    node: NodeId,
+    reach: Reach,
     /// Pages charged to the memcg.
     charged: u64,
-    /// Pages taken from the node's zones.
+    /// Pages taken from zones.
     pub(super) taken: u64,
 }
 
 impl<'a> Charge<'a> {
-    pub(super) fn new(machine: &'a Machine, memcg: MemcgId, node: NodeId, n: u64) -> Self {
+    pub(super) fn new(machine: &'a Machine, memcg: MemcgId, reach: Reach, n: u64) -> Self {
         Self {
             machine,
             memcg,
-            node,
+            reach,
             charged: n,
             taken: 0,
         }
@@ -31,8 +32,8 @@ impl<'a> Charge<'a> {
 
     /// Charged and allocated in full.
     #[inline]
-    pub(super) fn complete(machine: &'a Machine, memcg: MemcgId, node: NodeId, n: u64) -> Self {
-        let mut charge = Self::new(machine, memcg, node, n);
+    pub(super) fn complete(machine: &'a Machine, memcg: MemcgId, reach: Reach, n: u64) -> Self {
+        let mut charge = Self::new(machine, memcg, reach, n);
         charge.taken = n;
         charge
     }
@@ -50,7 +51,7 @@ impl Drop for Charge<'_> {
             return;
         }
         let mut w = self.machine.w.borrow_mut();
-        w.give_pages(self.memcg, self.node, self.charged, self.taken);
+        w.give_pages(self.memcg, self.reach, self.charged, self.taken);
     }
 }
 

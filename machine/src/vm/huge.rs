@@ -138,7 +138,7 @@ impl World {
             let mm = &mut self.mms[m.mm.idx()];
             mm.tables -= 1;
             let memcg = mm.memcg;
-            self.leaf_tables_released(memcg, ctx.node, 1);
+            self.leaf_tables_released(memcg, ctx.node(), 1);
         }
     }
 
@@ -196,7 +196,7 @@ impl Machine {
                             let c = Counter::ThpFaultFallbackCharge;
                             w.engine.count(ctx.memcg, c, 1);
                         }
-                        _ => w.give_pages(ctx.memcg, ctx.node, HUGE.into(), 0),
+                        _ => w.give_pages(ctx.memcg, ctx.reach(), HUGE.into(), 0),
                     }
                     return None;
                 }

@@ -1,112 +1,171 @@
 //! Which zone pages come from (`docs/rules/zones.md#several-zones`).
 //!
 //! A folio knows its zone. What has been taken and is no folio's is counted by zone only: pages that a task has just been
-//! given, and what the kernel and compressed contents hold.
+//! given. What the kernel and compressed contents hold is counted where it is used. Zones are named by their position among
+//! those of all nodes.
 
 use crate::world::World;
-use coldset_engine::zone::{Mark, ReserveRights, Zone, ZoneClass};
+use coldset_engine::zone::{Mark, ReserveRights, Zone, ZoneClass, ZoneList, Zones};
 use coldset_engine::{NodeId, Pages};
 
-/// Most zones of a node.
-const ZONES: usize = 4;
+/// Whose memory a task may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Reach {
+    /// That of this node first.
+    pub(crate) node: NodeId,
+    /// And of no other.
+    pub(crate) bound: bool,
+}
 
-/// Pages that have been taken from the zones of a node and are no folio's.
-#[derive(Clone, Copy, Default, Debug)]
+/// The order in which a task of each node tries the zones: its own, the highest first, then those of the next nodes.
+#[derive(Debug)]
+pub(crate) struct ZoneOrders {
+    orders: Vec<u8>,
+    zones: usize,
+    per_node: usize,
+}
+
+impl ZoneOrders {
+    /// Of these.
+    pub(crate) fn new(zones: &Zones, nodes: u32) -> Self {
+        let per_node = zones.of(NodeId(0)).len();
+        let of_node = |n: u32| (0..per_node).rev().map(move |i| n as usize * per_node + i);
+        let from = |first: u32| (0..nodes).flat_map(move |n| of_node((first + n) % nodes));
+        Self {
+            orders: (0..nodes).flat_map(from).map(|at| at as u8).collect(),
+            zones: nodes as usize * per_node,
+            per_node,
+        }
+    }
+
+    /// Those within reach.
+    #[inline]
+    pub(crate) fn of(&self, reach: Reach) -> &[u8] {
+        let at = reach.node.idx() * self.zones;
+        let n = if reach.bound {
+            self.per_node
+        } else {
+            self.zones
+        };
+        &self.orders[at..at + n]
+    }
+}
+
+/// Pages that have been taken from the zones and are not in use yet.
+#[derive(Clone, Debug)]
 pub(crate) struct Loose {
     /// Of each zone. Less than none where a large folio is said to be in a zone that another folio's page came from.
-    pages: [i64; ZONES],
+    pages: Vec<i64>,
     /// Zone of the last one.
     last: u8,
 }
 
 impl Loose {
-    /// Zone of `n` of them: that of the last if it has so many, else the highest that has.
-    fn zone_of(&self, n: Pages) -> u8 {
+    /// None yet, of so many zones.
+    pub(crate) fn new(zones: usize) -> Self {
+        let pages = vec![0; zones];
+        Self { pages, last: 0 }
+    }
+
+    /// Zone of `n` of them within reach: that of the last if it has so many, else the best that has.
+    fn zone_of(&self, within: &[u8], n: Pages) -> u8 {
         let has = |zone: &u8| self.pages[usize::from(*zone)] >= n as i64;
-        let highest = || (0..ZONES as u8).rev().find(has);
-        let zone = Some(self.last).filter(has).or_else(highest);
-        zone.unwrap_or(self.last)
+        let last = Some(self.last).filter(|last| within.contains(last));
+        let best = || within.iter().copied().find(has);
+        let zone = last.filter(has).or_else(best).or(last);
+        zone.unwrap_or(within[0])
     }
 
-    fn take(&mut self, zone: u8, n: Pages) {
-        self.pages[usize::from(zone)] += n as i64;
-        self.last = zone;
+    fn take(&mut self, zone: usize, n: Pages) {
+        self.pages[zone] += n as i64;
+        self.last = zone as u8;
     }
 
-    fn give(&mut self, n: Pages) -> u8 {
-        let zone = self.zone_of(n);
-        self.pages[usize::from(zone)] -= n as i64;
+    fn give(&mut self, within: &[u8], n: Pages) -> usize {
+        let zone = usize::from(self.zone_of(within, n));
+        self.pages[zone] -= n as i64;
         zone
     }
 
     /// By zone.
-    pub(crate) fn pages(&self) -> [i64; ZONES] {
-        self.pages
+    pub(crate) fn pages(&self) -> &[i64] {
+        &self.pages
     }
 }
 
 impl World {
-    /// Takes a block of `n` pages from the node's zones without any wait, from the highest that stays above its low mark.
-    /// Without zones memory is unlimited.
+    /// Takes a block of `n` pages without any wait, from the first zone within reach that stays above its low mark. Without
+    /// zones memory is unlimited.
     #[inline]
-    pub(super) fn take_pages_fast(&mut self, node: NodeId, n: Pages) -> bool {
+    pub(super) fn take_pages_fast(&mut self, reach: Reach, n: Pages) -> bool {
         if self.engine.zones.is_empty() {
             return true;
         }
         let order = n.ilog2();
-        self.take_where(node, n, |z| {
+        let zone = self.take_where(reach, |z| {
             z.ok(
                 order,
                 Mark::Low,
                 ReserveRights::default(),
                 ZoneClass::Movable,
             ) && z.take(order)
-        })
-    }
-
-    /// Takes a page, reserves included.
-    pub(super) fn take_reserved(&mut self, node: NodeId) -> bool {
-        self.take_where(node, 1, |z| z.take(0))
-    }
-
-    fn take_where(
-        &mut self,
-        node: NodeId,
-        n: Pages,
-        mut take: impl FnMut(&mut Zone) -> bool,
-    ) -> bool {
-        let zones = self.engine.zones.of_mut(node).iter_mut().enumerate();
-        match zones.rev().find_map(|(i, z)| take(z).then_some(i)) {
-            Some(zone) => {
-                self.took(node, zone as u8, n);
-                true
-            }
-            None => false,
+        });
+        if let Some(zone) = zone {
+            self.took(zone, n);
         }
+        zone.is_some()
     }
 
-    /// `n` pages of this zone are no folio's yet.
+    /// Takes a page from anywhere, reserves included. It is in use. Says where it is from.
+    pub(super) fn take_reserved(&mut self, node: NodeId) -> Option<usize> {
+        let anywhere = Reach { node, bound: false };
+        self.take_where(anywhere, |z| z.take(0))
+    }
+
     #[inline]
-    pub(super) fn took(&mut self, node: NodeId, zone: u8, n: Pages) {
-        if let Some(loose) = self.loose.get_mut(node.idx()) {
+    fn take_where(&mut self, reach: Reach, take: impl FnMut(&mut Zone) -> bool) -> Option<usize> {
+        let order = self.zone_orders.of(reach);
+        ZoneList::new(self.engine.zones.all_mut(), order).find(take)
+    }
+
+    /// `n` pages of this zone are not in use yet.
+    #[inline]
+    pub(super) fn took(&mut self, zone: usize, n: Pages) {
+        if let Some(loose) = &mut self.loose {
             loose.take(zone, n);
         }
     }
 
-    /// Zone of a new folio of `n` pages.
+    /// `n` pages that a task has taken are in use from now on: says of which zone they are.
     #[inline]
-    pub(crate) fn zone_of_new(&mut self, node: NodeId, n: Pages) -> u8 {
-        self.loose.get_mut(node.idx()).map_or(0, |l| l.give(n))
+    pub(crate) fn used_from(&mut self, reach: Reach, n: Pages) -> usize {
+        match &mut self.loose {
+            Some(loose) => loose.give(self.zone_orders.of(reach), n),
+            // One zone, or none.
+            None => 0,
+        }
     }
 
-    /// Gives back `n` pages that are no folio's.
-    pub(crate) fn give_loose(&mut self, node: NodeId, n: Pages) {
-        if self.loose.is_empty() {
-            return self.engine.zones.give(node, 0, n);
+    /// The same of a new folio: node, and zone of it.
+    #[inline]
+    pub(crate) fn place_of_new(&mut self, reach: Reach, n: Pages) -> (NodeId, u8) {
+        match self.loose {
+            Some(_) => {
+                let zone = self.used_from(reach, n);
+                self.engine.zones.place(zone)
+            }
+            None => (reach.node, 0),
+        }
+    }
+
+    /// Gives back `n` pages that are not in use.
+    pub(crate) fn give_loose(&mut self, reach: Reach, n: Pages) {
+        if self.loose.is_none() {
+            return self.engine.zones.give_at(0, n);
         }
         for _ in 0..n {
-            let zone = self.zone_of_new(node, 1);
-            self.engine.zones.give(node, zone, 1);
+            let zone = self.used_from(reach, 1);
+            self.engine.zones.give_at(zone, 1);
         }
     }
 }
@@ -122,20 +181,26 @@ mod tests {
 
     #[test]
     fn a_folio_is_where_the_last_page_was_taken() {
-        let mut loose = Loose::default();
+        let all = [3, 2, 1, 0];
+        let mut loose = Loose::new(4);
         loose.take(1, 1);
         loose.take(0, 1);
-        assert_eq!((loose.give(1), loose.give(1)), (0, 1));
+        assert_eq!((loose.give(&all, 1), loose.give(&all, 1)), (0, 1));
         loose.take(2, 4);
         loose.take(1, 1);
-        assert_eq!(loose.give(4), 2, "the last zone has too few");
+        assert_eq!(loose.give(&all, 4), 2, "the last zone has too few");
         assert_eq!(loose.pages(), [0, 1, 0, 0]);
-        assert_eq!((loose.give(8), loose.pages()), (1, [0, -7, 0, 0]));
+        assert_eq!(loose.give(&all, 8), 1);
+        assert_eq!(loose.pages(), [0, -7, 0, 0]);
+        loose.take(0, 1);
+        loose.take(3, 1);
+        assert_eq!(loose.give(&[1, 0], 1), 0, "the last is out of reach");
     }
 
     fn zone(pages: u64, reserve: u64) -> ZoneSpec {
         let (min, low, high) = (20, 30, 40);
         ZoneSpec {
+            node: 0,
             pages,
             marks: Marks { min, low, high },
             reserve,

@@ -211,7 +211,7 @@ impl World {
         if m.freed > 0 {
             let node = match m.lruvec.is_some() {
                 true => self.engine.lruvec(m.lruvec).node,
-                false => ctx.node,
+                false => ctx.node(),
             };
             self.page_lists.give(ctx, p, node, m.freed);
         }

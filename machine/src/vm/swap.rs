@@ -81,26 +81,22 @@ impl World {
         let needed = swap.pool_pages();
         let mut has: u64 = swap.pool_from.iter().sum();
         while has < needed {
-            let nodes = (0..self.engine.config().nr_nodes).map(NodeId);
-            let Some(from) = std::iter::once(node)
-                .chain(nodes)
-                .find(|n| self.take_reserved(*n))
-            else {
+            let Some(from) = self.take_reserved(node) else {
                 return false;
             };
-            self.swap.as_mut().expect("looked at").pool_from[from.idx()] += 1;
+            self.swap.as_mut().expect("looked at").pool_from[from] += 1;
             has += 1;
         }
         while has > needed {
             let from = &mut self.swap.as_mut().expect("looked at").pool_from;
-            let (n, pages) = from
+            let (zone, pages) = from
                 .iter_mut()
                 .enumerate()
                 .max_by_key(|(_, pages)| **pages)
-                .expect("a node");
+                .expect("a zone");
             *pages -= 1;
             has -= 1;
-            self.give_loose(NodeId(n as u32), 1);
+            self.engine.zones.give_at(zone, 1);
         }
         true
     }
@@ -117,7 +113,7 @@ impl World {
                 offset: slot,
             },
         );
-        self.resize_pool(ctx.node);
+        self.resize_pool(ctx.node());
         if let Some(owner) = self.engine.memcgs.by_css_id(held.owner) {
             let uncharged = self.engine.memcgs.uncharge_swap(owner, 1);
             debug_assert!(uncharged.is_ok(), "swap charge of {owner:?}");
@@ -201,11 +197,11 @@ impl World {
             timing.compress_ns
         };
         ctx.charge(TimeClass::AllocStall, ns);
-        let fits = self.resize_pool(ctx.node);
+        let fits = self.resize_pool(ctx.node());
         if !fits {
             let swap = self.swap.as_mut().expect("folio with a swap slot");
             swap.drop_compressed(slot);
-            self.resize_pool(ctx.node);
+            self.resize_pool(ctx.node());
         }
         fits
     }
@@ -329,7 +325,7 @@ impl World {
         owner: MemcgId,
     ) -> FolioId {
         let flags = Flags::ANON | Flags::SWAPBACKED | Flags::LOCKED | Flags::UPTODATE;
-        let id = self.insert_folio(owner, ctx.node, object, page, flags);
+        let id = self.insert_folio(owner, ctx.reach(), object, page, flags);
         let swap = self.swap.as_mut().expect("swapped page");
         let (shadow, version) = (swap.shadow(slot), swap.version(slot));
         self.engine.count(owner, Counter::Pswpin, 1);

@@ -32,14 +32,14 @@ pub struct Swap {
     pub(super) slots: SwapSlots,
     pub(super) held: Vec<Held>,
     pub(super) store: Store,
-    /// Pages of each node that compressed contents occupy.
+    /// Pages of each zone that compressed contents occupy.
     pub(super) pool_from: Vec<u64>,
     /// When the writes end that are on their way, in order of submission.
     pub(super) writes: VecDeque<u64>,
 }
 
 impl Swap {
-    /// Pages of each node that compressed contents occupy.
+    /// Pages of each zone that compressed contents occupy.
     pub(crate) fn pool_from(&self) -> &[u64] {
         &self.pool_from
     }
@@ -47,6 +47,7 @@ impl Swap {
     pub(crate) fn new(
         cfg: &SwapConfig,
         machine: &MachineConfig,
+        zones: usize,
     ) -> Result<Option<Self>, MachineError> {
         let (pages, store) = match cfg {
             SwapConfig::None => return Ok(None),
@@ -80,7 +81,7 @@ impl Swap {
             slots,
             held: vec![Held::default(); pages as usize],
             store,
-            pool_from: vec![0; machine.engine.nr_nodes as usize],
+            pool_from: vec![0; zones],
             writes: VecDeque::new(),
         }))
     }

@@ -109,7 +109,7 @@ impl World {
         let from = self.objects[object.idx()].slot(page);
         let flags =
             Flags::SWAPBACKED | Flags::OWNED | Flags::LOCKED | Flags::UPTODATE | Flags::DIRTY;
-        let id = self.insert_folio(owner, ctx.node, object, page, flags);
+        let id = self.insert_folio(owner, ctx.reach(), object, page, flags);
         // One reference for the index, one for the caller.
         self.engine.folio_get(id, 1);
         if let Slot::Swap(slot) = from {

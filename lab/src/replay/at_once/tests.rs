@@ -229,6 +229,7 @@ fn phases_and_late_tasks_keep_their_places() {
 fn one_zone(min: u64, low: u64, high: u64) -> Vec<ZoneSpec> {
     let marks = Marks { min, low, high };
     vec![ZoneSpec {
+        node: 0,
         pages: 1,
         marks,
         reserve: 0,

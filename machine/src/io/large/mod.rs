@@ -59,10 +59,12 @@ impl World {
         order: u8,
         flags: Flags,
     ) -> FolioId {
+        let (node, zone) = self.place_of_new(ctx.reach(), 1 << order);
+        let lruvec = self.engine.lruvec_id(memcg, node);
         let new = NewFolio {
             order,
-            zone: self.zone_of_new(ctx.node, 1 << order),
-            ..NewFolio::page(self.engine.lruvec_id(memcg, ctx.node), object, page, flags)
+            zone,
+            ..NewFolio::page(lruvec, object, page, flags)
         };
         let id = self.engine.folio_alloc(new);
         self.engine.folio_get(id, (1 << order) - 1);
@@ -79,10 +81,11 @@ impl World {
         page: u32,
         flags: Flags,
     ) -> FolioId {
-        let lruvec = self.engine.lruvec_id(ctx.memcg, ctx.node);
+        let (node, zone) = self.place_of_new(ctx.reach(), 1 << MAX_ORDER);
+        let lruvec = self.engine.lruvec_id(ctx.memcg, node);
         let new = NewFolio {
             order: MAX_ORDER,
-            zone: self.zone_of_new(ctx.node, 1 << MAX_ORDER),
+            zone,
             ..NewFolio::page(lruvec, object, page, flags)
         };
         let id = self.engine.folio_alloc(new);
