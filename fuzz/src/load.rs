@@ -356,8 +356,9 @@ impl Load {
     /// An inline context.
     pub fn inline_ctx(&mut self, mm: MmId, memcg: MemcgId) -> Ctx {
         let mut ctx = Ctx::inline(mm, memcg, InlineClock::Running);
-        if self.rng.chance(1, 2) {
-            ctx.bind(NodeId(self.rng.below(self.sh.nodes.into()) as u32));
+        let node = self.rng.below(u64::from(self.sh.nodes) * 2) as u32;
+        if node < self.sh.nodes {
+            ctx.bind(NodeId(node));
         }
         ctx
     }

@@ -17,8 +17,9 @@ struct Running {
 
 async fn worker(sh: Rc<Shared>, machine: Machine, mut ctx: Ctx, p: Rc<Proc>, mut rng: Stream) {
     // Some have memory of any node.
-    if rng.chance(1, 2) {
-        ctx.bind(NodeId(rng.below(sh.nodes.into()) as u32));
+    let node = rng.below(u64::from(sh.nodes) * 2) as u32;
+    if node < sh.nodes {
+        ctx.bind(NodeId(node));
     }
     debug_assert!(!ctx.killed());
     while !sh.over() && !rng.chance(1, 2000) {
