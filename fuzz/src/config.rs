@@ -65,7 +65,11 @@ impl Setup {
         m.engine.cgroup_v2 = !rng.chance(1, 3);
         m.engine.recursive_protection = rng.chance(1, 2);
         m.engine.fold_interval = pick(rng, &[1_000_000, 100_000_000, 2_000_000_000]);
-        m.engine.nr_nodes = if rng.chance(1, 6) { pick(own, &[2, 3]) } else { 1 };
+        m.engine.nr_nodes = if rng.chance(1, 6) {
+            pick(own, &[2, 3])
+        } else {
+            1
+        };
         m.fault_around = pick(rng, &[1, 4, 16, 64]);
         let fixed = pick(rng, &[0, 0, 3, 16]);
         m.read_ahead = match own.chance(1, 2) {

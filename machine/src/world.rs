@@ -100,7 +100,7 @@ pub struct World {
     pub(crate) locks: Vec<TicketLock>,
     /// Free pages at hand of each CPU, and the zone locks.
     pub(crate) page_lists: PageLists,
-    /// By node, where it has several zones.
+    /// Pages that tasks have taken and do not use yet, where there are several zones.
     pub(crate) loose: Option<Loose>,
     /// In which order its tasks try the zones.
     pub(crate) zone_orders: ZoneOrders,

@@ -197,21 +197,23 @@ mod tests {
         assert_eq!(loose.give(&[1, 0], 1), 0, "the last is out of reach");
     }
 
-    fn zone(pages: u64, reserve: u64) -> ZoneSpec {
+    fn zone(node: u32, pages: u64, reserve: u64) -> ZoneSpec {
         let (min, low, high) = (20, 30, 40);
         ZoneSpec {
-            node: 0,
+            node,
             pages,
             marks: Marks { min, low, high },
             reserve,
         }
     }
 
-    /// Free pages of both zones, after so many pages of a mapping have been used.
-    fn free_after(pages: u32, variant: &str) -> [u64; 2] {
+    /// Free pages of both zones of a machine, after a task that is bound to a node, if one is named, has used so many pages of
+    /// a mapping.
+    fn free_after(zones: [ZoneSpec; 2], bound: Option<u32>, pages: u32, variant: &str) -> [u64; 2] {
         let mut cfg = MachineConfig::new(preset(variant).unwrap());
         cfg.ram = Some(1000);
-        cfg.zones = vec![zone(400, 100), zone(600, 0)];
+        cfg.engine.nr_nodes = zones[1].node + 1;
+        cfg.zones = zones.to_vec();
         cfg.swap = SwapConfig::Disk {
             pages: 4096,
             device: crate::device::DeviceKind::Ramdisk,
@@ -220,7 +222,8 @@ mod tests {
         let m = run.machine.clone();
         let mm = m.create_mm(MemcgId::ROOT);
         let region = m.mmap(mm, m.create_anon(pages), 0, pages, MappingFlags::empty());
-        let ctx = Ctx::inline(mm, MemcgId::ROOT, InlineClock::Running);
+        let mut ctx = Ctx::inline(mm, MemcgId::ROOT, InlineClock::Running);
+        bound.into_iter().for_each(|node| ctx.bind(NodeId(node)));
         for e in 0..pages {
             run.run_inline(&ctx, m.access(&ctx, region, e, true))
                 .unwrap();
@@ -233,13 +236,36 @@ mod tests {
 
     #[test]
     fn the_highest_zone_comes_first_and_lower_ones_keep_a_reserve() {
-        assert_eq!(free_after(500, "v618"), [400, 100]);
-        assert_eq!(free_after(700, "v618"), [270, 30]);
+        let zones = [zone(0, 400, 100), zone(0, 600, 0)];
+        assert_eq!(free_after(zones, None, 500, "v618"), [400, 100]);
+        assert_eq!(free_after(zones, None, 700, "v618"), [270, 30]);
         // The low mark and what is held back.
-        assert_eq!(free_after(840, "v618"), [130, 30]);
+        assert_eq!(free_after(zones, None, 840, "v618"), [130, 30]);
         for variant in ["v618", "v72", "classic"] {
-            let [low, high] = free_after(2000, variant);
+            let [low, high] = free_after(zones, None, 2000, variant);
             assert!(low > 100 && high >= 20, "{variant}: {low} {high}");
+        }
+    }
+
+    #[test]
+    fn a_request_goes_on_to_the_next_node() {
+        let nodes = [zone(0, 400, 0), zone(1, 600, 0)];
+        assert_eq!(free_after(nodes, None, 300, "v618"), [100, 600]);
+        assert_eq!(free_after(nodes, None, 700, "v618"), [30, 270]);
+        // Nothing is reclaimed before both are at their low marks.
+        assert_eq!(free_after(nodes, None, 940, "v618"), [30, 30]);
+        for variant in ["v618", "v72", "classic"] {
+            let free = free_after(nodes, None, 2000, variant);
+            assert!(
+                free.iter().all(|n| (20..140).contains(n)),
+                "{variant}: {free:?}"
+            );
+            let [bound_to, other] = free_after(nodes, Some(0), 2000, variant);
+            assert!((20..140).contains(&bound_to), "{variant}: {bound_to}");
+            assert_eq!(other, 600, "{variant}");
+            let [other, bound_to] = free_after(nodes, Some(1), 2000, variant);
+            assert!((20..140).contains(&bound_to), "{variant}: {bound_to}");
+            assert_eq!(other, 400, "{variant}");
         }
     }
 }

@@ -54,12 +54,39 @@ impl Map {
         Ok(Self::of(at, pages))
     }
 
-    /// Anonymous memory that stays in memory.
-    pub fn locked(pages: usize) -> io::Result<Self> {
+    /// Anonymous memory that stays in memory; if a node is named, in that one's.
+    pub fn locked(pages: usize, node: Option<u32>) -> io::Result<Self> {
         let map = Self::anonymous(pages)?;
+        if let Some(node) = node {
+            map.bind(node)?;
+        }
         // SAFETY: the mapping is ours, and that its pages are in memory changes nothing of what they hold.
         unsafe { mlock(map.at.as_ptr(), pages * PAGE) }?;
         Ok(map)
+    }
+
+    /// Its pages come from this node, below 64.
+    fn bind(&self, node: u32) -> io::Result<()> {
+        let nodes: libc::c_ulong = 1 << node;
+        // The kernel looks at one bit fewer than it is told of.
+        let bits = libc::c_ulong::from(libc::c_ulong::BITS) + 1;
+        // SAFETY: the kernel reads the one word of `nodes`, and where new pages of a mapping of ours come from changes
+        // nothing of what they hold.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_mbind,
+                self.at.as_ptr(),
+                self.pages * PAGE,
+                libc::MPOL_BIND,
+                &raw const nodes,
+                bits,
+                0,
+            )
+        };
+        match result {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     fn of(at: *mut c_void, pages: usize) -> Self {
