@@ -40,9 +40,8 @@ fn seeds() -> u64 {
 
 const OPS: u64 = 30_000;
 
-// Not from 1,000: seed 1,056 thrashes at its limit under a faulty variant for minutes, and passes.
 shares! {
-    seeds_of_share_1: 9_000,
+    seeds_of_share_1: 1_000,
     seeds_of_share_2: 2_000,
     seeds_of_share_3: 3_000,
     seeds_of_share_4: 4_000,
@@ -50,6 +49,7 @@ shares! {
     seeds_of_share_6: 6_000,
     seeds_of_share_7: 7_000,
     seeds_of_share_8: 8_000,
+    seeds_of_share_9: 9_000,
 }
 
 #[test]

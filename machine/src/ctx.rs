@@ -140,6 +140,12 @@ impl Ctx {
         self.killed.get()
     }
 
+    /// True if it has something to do on its return to user space, because it has charged memory above memory.high.
+    #[inline]
+    pub(crate) fn is_above_high(&self) -> bool {
+        self.over_high.borrow().over_high > 0
+    }
+
     /// Charges CPU time to the task.
     #[inline]
     pub fn charge(&self, class: TimeClass, ns: u64) {

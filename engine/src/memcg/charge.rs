@@ -44,6 +44,14 @@ pub struct TaskMemcg {
     pub over_high: Pages,
 }
 
+impl TaskMemcg {
+    /// So much above that a task that may block runs a [`super::HighTask`] at once, before it returns to user space.
+    #[inline]
+    pub fn far_above(self) -> bool {
+        self.over_high > CHARGE_BATCH
+    }
+}
+
 /// A charge that succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charged {
@@ -214,7 +222,7 @@ impl ChargeTask {
                 } else if high.is_some() {
                     task.over_high += self.batch;
                 }
-                charged.handle_high = task.over_high > CHARGE_BATCH
+                charged.handle_high = task.far_above()
                     && self.flags.contains(ChargeFlags::CAN_BLOCK)
                     && !self.flags.contains(ChargeFlags::RECLAIMER);
                 self.state = ChargeStage::Done(Ok(charged));
@@ -295,7 +303,7 @@ impl ChargeTask {
 impl MemcgTree {
     /// The charge without reclaim: from the CPU's stock, else a batch of 64 that refills it, else
     /// the bare `n`. On refusal go on with [`ChargeTask::refused`]. After success look at
-    /// `task.over_high`: above 64, a context that may block runs a [`super::HighTask`] at once.
+    /// `task`: if it is [`TaskMemcg::far_above`], a context that may block runs a [`super::HighTask`] at once.
     #[inline]
     pub fn try_charge_fast(
         &mut self,

@@ -22,10 +22,58 @@ pub struct ParamDoc {
     pub doc: &'static str,
     /// Greatest value; none: by the unit that the name ends in.
     most: Option<u64>,
+    takes: Takes,
+}
+
+/// What can be told of a value before the run asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Takes {
+    /// A whole number.
+    Whole,
+    /// A number, which may have a fraction.
+    Decimal,
+    /// One of a few words, as a message lists them: `none, zram or disk`.
+    Words(&'static str),
+    /// Nothing: the run, or what says which machines it has, looks at it.
+    Anything,
+}
+
+impl Takes {
+    /// What goes with a default.
+    const fn like(default: &str) -> Self {
+        let (text, mut points, mut i) = (default.as_bytes(), 0, 0);
+        while i < text.len() {
+            match text[i] {
+                b'0'..=b'9' => {}
+                b'.' => points += 1,
+                _ => return Self::Anything,
+            }
+            i += 1;
+        }
+        match points {
+            0 if i > 0 => Self::Whole,
+            1 if i > 1 => Self::Decimal,
+            _ => Self::Anything,
+        }
+    }
+
+    /// What is expected instead of a value that is not taken.
+    fn instead_of(self, value: &str) -> Option<&'static str> {
+        let (taken, expected) = match self {
+            Self::Whole => (value.parse::<u64>().is_ok(), "a whole number"),
+            Self::Decimal => (value.parse().is_ok_and(f64::is_finite), "a number"),
+            Self::Words(list) => {
+                let mut words = list.split(", ").flat_map(|words| words.split(" or "));
+                (words.any(|word| word == value), list)
+            }
+            Self::Anything => (true, ""),
+        };
+        (!taken).then_some(expected)
+    }
 }
 
 impl ParamDoc {
-    /// A parameter.
+    /// A parameter. Where its default is a number, it takes nothing else.
     #[must_use]
     pub const fn new(name: &'static str, default: &'static str, doc: &'static str) -> Self {
         Self {
@@ -33,7 +81,29 @@ impl ParamDoc {
             default,
             doc,
             most: None,
+            takes: Takes::like(default),
         }
+    }
+
+    /// The same parameter, one of a few words, such as `none, zram or disk`.
+    #[must_use]
+    pub const fn one_of(self, words: &'static str) -> Self {
+        let takes = Takes::Words(words);
+        Self { takes, ..self }
+    }
+
+    /// The same parameter, a number that may have a fraction.
+    #[must_use]
+    pub const fn decimal(self) -> Self {
+        let takes = Takes::Decimal;
+        Self { takes, ..self }
+    }
+
+    /// The same parameter, of whose values nothing is known before a run.
+    #[must_use]
+    pub const fn anything(self) -> Self {
+        let takes = Takes::Anything;
+        Self { takes, ..self }
     }
 
     /// The same parameter, a number that may be so great.
@@ -191,12 +261,21 @@ impl RunInput {
         }
     }
 
-    /// That all numbers that were given fit, before minutes have passed until one of them is asked for.
+    /// That all values that were given can be used, as far as that is known before minutes have passed until one of them is
+    /// asked for.
     ///
     /// # Errors
-    /// [`ExperimentError::TooLarge`] with the first that does not.
+    /// [`ExperimentError::Param`] or [`ExperimentError::TooLarge`] with the first that cannot.
     pub(super) fn check_given(&self) -> Result<(), ExperimentError> {
         for (name, value) in &self.params {
+            let declared = self.declared.iter().find(|d| d.name == name);
+            if let Some(expected) = declared.and_then(|d| d.takes.instead_of(value)) {
+                return Err(ExperimentError::Param {
+                    name: name.clone(),
+                    value: value.clone(),
+                    expected,
+                });
+            }
             for number in value.split(',').filter_map(|word| word.trim().parse().ok()) {
                 self.fits(name, number)?;
             }

@@ -82,6 +82,15 @@ impl Experiment {
         }
     }
 
+    /// That a run would take the parameters, as far as that is known without one.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Param`], [`ExperimentError::TooLarge`], or machines that cannot be.
+    pub fn check(&self, input: &RunInput) -> Result<(), ExperimentError> {
+        input.check_given()?;
+        (self.hosts)(input).map(drop)
+    }
+
     /// Runs it once, if the parameters fit.
     ///
     /// # Errors

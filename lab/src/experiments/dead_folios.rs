@@ -62,7 +62,7 @@ const PARAMS: &[ParamDoc] = &[
         "0.0899",
         "share of the allocations that another CPU lets go",
     ),
-    ParamDoc::new("m", "8", "mean of further allocations until then"),
+    ParamDoc::new("m", "8", "mean of further allocations until then").decimal(),
     ParamDoc::new(
         "folios",
         "2000000",

@@ -65,7 +65,8 @@ const PARAMS: &[ParamDoc] = &[
         "no_recency",
         "on",
         "mappings advised random: accessed bits are ignored (on, off)",
-    ),
+    )
+    .one_of("on or off"),
     ParamDoc::new("ramp_ms", "60000", "time before measuring, ms"),
     ParamDoc::new("run_ms", "300000", "measured time, ms, before effort"),
     ParamDoc::new("cpus", "96", "CPUs, not scaled"),

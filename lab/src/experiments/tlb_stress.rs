@@ -69,7 +69,7 @@ const PARAMS: &[ParamDoc] = &[
     ParamDoc::new("swap", "zram", "swap: zram, or a device of `coldset lab list`"),
     ParamDoc::new("swap_mib", "8192", "size of swap, MiB"),
     ParamDoc::new("page_cluster", "3", "vm.page-cluster: a fault reads up to 2^this pages from a swap device"),
-    ParamDoc::new("sweeps", "in-place", "in-place: each pass changes a page's words in place; inversion: it verifies the page, then writes it; separate: passes that write and passes that verify"),
+    ParamDoc::new("sweeps", "in-place", "in-place: each pass changes a page's words in place; inversion: it verifies the page, then writes it; separate: passes that write and passes that verify").one_of("in-place, inversion or separate"),
     ParamDoc::new("batch", "31", "add and free batch of a CPU, folios, 1 to 31: so many of a process lie side by side on the lists, and one flush serves so many that are freed"),
     ParamDoc::new("time_ms", "60000", "time, ms, before effort"),
     ParamDoc::new("mask_mean_permille", "1900", "CPUs, in thousandths, that a flush of one address space hits: processes wander over so many and one"),

@@ -135,12 +135,14 @@ fn with_unit(number: &str, value: f64) -> String {
     if value < MIB {
         return format!("a unit: {number}MiB, {number}KiB, {number}GiB or {number}pages");
     }
+    // The nearest: 2147483647 is 2 GiB to whoever wrote it, not 1.9.
+    let tenths = |size: f64| (size * 10.0).round() / 10.0;
     let (size, unit) = match value / MIB {
-        mib if mib >= 1024.0 => (mib / 1024.0, "GiB"),
+        mib if tenths(mib) >= 1024.0 => (mib / 1024.0, "GiB"),
         mib => (mib, "MiB"),
     };
-    let tenths = (size * 10.0).floor() / 10.0;
-    let about = if size.fract() == 0.0 { "" } else { "about " };
+    let tenths = tenths(size);
+    let about = if size == tenths { "" } else { "about " };
     format!(
         "a unit: {number}B is {about}{tenths}{unit}; {number}pages would be {:.0}GiB",
         value / 262_144.0
@@ -425,6 +427,28 @@ impl Low {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a message proposes for a number without a unit is what was meant, to the tenth of a unit.
+    #[test]
+    fn a_number_without_a_unit_is_told_the_nearest_size() {
+        for (number, size) in [
+            ("2147483647", "about 2GiB"),
+            ("2147483648", "2GiB"),
+            ("1073741823", "about 1GiB"),
+            ("1610612736", "1.5GiB"),
+            ("104857600", "100MiB"),
+            ("100000000", "about 95.4MiB"),
+        ] {
+            let text = Size::parse("memory", number).unwrap_err().to_string();
+            assert!(text.contains(&format!("{number}B is {size};")), "{text}");
+            let pages = |text: &str| Size::parse("memory", text).unwrap().pages_of(0) as f64;
+            let (proposed, exact) = (
+                pages(size.trim_start_matches("about ")),
+                pages(&format!("{number}B")),
+            );
+            assert!((proposed / exact - 1.0).abs() < 0.01, "{proposed} {exact}");
+        }
+    }
 
     #[test]
     fn sizes() {

@@ -105,6 +105,7 @@ mod tests {
     use super::super::{experiment, run, Progress, Variant};
     use super::*;
     use crate::experiment::Costs;
+    use crate::experiments::EXPERIMENTS;
 
     fn plan(name: &str, set: &[(&str, u64)]) -> (&'static Experiment, Plan) {
         let experiment = experiment(name).unwrap();
@@ -188,6 +189,28 @@ mod tests {
         let listed = ran.deviations(experiment, &plan);
         let named = |n: &str| listed.iter().any(|d| d.name == n);
         assert!(named("timer_hz") && named("nodelay.delay_write_ns"));
+    }
+
+    /// Before anything runs: a sweep finds out when it lists its cells, not hours later.
+    #[test]
+    fn nonsense_is_refused_before_a_run() {
+        for experiment in EXPERIMENTS {
+            let variant = Variant::parse(experiment.before, &[]).unwrap();
+            let given = |name: &str, value: &str| RunInput {
+                params: vec![(name.into(), value.into())],
+                ..experiment.input(&variant.label, variant.switches.clone())
+            };
+            for param in experiment.params {
+                let name = param.name;
+                let text = experiment.check(&given(name, "no such")).unwrap_err();
+                assert!(text.to_string().contains("no such"), "{name}: {text}");
+                if let Err(error) = experiment.check(&given(name, param.default)) {
+                    // Given, although something else says that it has no effect.
+                    let text = error.to_string();
+                    assert!(text.contains("no effect"), "{name}: {text}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -298,7 +298,7 @@ fn experiments(
             check_params(experiment, &params).map_err(|e| format!("{}: {e}", experiment.name))?;
             for costs in &costs {
                 for &scale in &scales {
-                    effective(experiment, scale, &params, costs)?;
+                    usable(experiment, scale, &params, costs)?;
                     for &effort_permille in &efforts {
                         let what = What::Experiment {
                             name: name.clone(),
@@ -323,16 +323,13 @@ fn experiments(
     Ok(())
 }
 
-/// That every cost has an effect on the experiment with these parameters.
-fn effective(
+/// That the experiment takes the parameters, and that every cost has an effect on it with them.
+fn usable(
     experiment: &'static Experiment,
     scale: u64,
     params: &[(String, String)],
     costs: &[(String, u64)],
 ) -> Result<(), String> {
-    if costs.is_empty() {
-        return Ok(());
-    }
     let before = Variant::parse(experiment.before, &[]).map_err(said)?;
     let mut input = RunInput {
         scale,
@@ -342,6 +339,9 @@ fn effective(
     for (name, value) in costs {
         input.costs.set(name, *value).map_err(said)?;
     }
+    experiment
+        .check(&input)
+        .map_err(|e| format!("{}: {e}", experiment.name))?;
     check_costs(&[(experiment, input)]).map_err(said)
 }
 

@@ -171,7 +171,7 @@ fn params(top: &Fields<'_>) -> Result<Vec<ParamDoc>, WorkloadError> {
             }
             false => (item.word()?, String::new()),
         };
-        all.push(ParamDoc::new(leak(name), leak(default), leak(about)));
+        all.push(ParamDoc::new(leak(name), leak(default), leak(about)).anything());
     }
     Ok(all)
 }

@@ -118,9 +118,19 @@ pub(super) fn cgroups(
             }
         })?;
         let size = |key: &str, least| fields.read(key, |item: &Item<'_>| item.pages(least));
+        let limit = size("limit", 16)?;
+        // The kernel would take it. Side by side in one table, one of the two is a mistake; a `low` above the limit is common.
+        fields.read("min", |item| {
+            match item.pages(0)? > limit.unwrap_or(u64::MAX) {
+                true => {
+                    Err(item.error("more than the cgroup's limit; write a smaller size, or none"))
+                }
+                false => Ok(()),
+            }
+        })?;
         all.push(Cgroup {
             parent,
-            limit: size("limit", 16)?,
+            limit,
             high: size("high", 16)?,
             low: size("low", 0)?,
             min: size("min", 0)?,

@@ -177,6 +177,7 @@ impl Machine {
             });
         }
         file.ended(end);
+        self.return_to_user(ctx).await;
         // Others catch up with an inline task before its next operation.
         if ctx.task().is_some() {
             ctx.maybe_settle().await;
@@ -235,6 +236,10 @@ impl MachineRun {
             }
             if w.read_hits(ctx.cpu(), file, std::iter::once(page)) == 1 {
                 ctx.charge(TimeClass::Fault, w.params.buffered_io_page_ns);
+                if ctx.is_above_high() {
+                    drop(w);
+                    machine.go_on_inline(executor, ctx, machine.return_to_user(ctx));
+                }
                 return Ok(());
             }
         }

@@ -185,6 +185,7 @@ impl Machine {
             at += 1;
         }
         self.balance_dirty(ctx, object).await;
+        self.return_to_user(ctx).await;
         ctx.maybe_settle().await;
         Ok(())
     }

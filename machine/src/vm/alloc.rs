@@ -19,7 +19,7 @@ pub(crate) enum Shortage {
     Limit(MemcgId),
     /// The zones: charged, but no page.
     Zones,
-    /// Charged and allocated, but memory.high wants attention.
+    /// Charged and allocated, but so far above memory.high that the task reclaims before it goes on.
     High,
 }
 
@@ -79,10 +79,9 @@ impl Machine {
         };
         if charge.taken < n {
             self.take_pages_slow(ctx, &mut charge, n, noretry).await?;
-            return Ok(charge);
         }
-        if ctx.over_high.borrow().over_high > 0 {
-            self.handle_high(ctx, memcg).await;
+        if ctx.over_high.borrow().far_above() {
+            self.handle_high(ctx).await;
         }
         Ok(charge)
     }
@@ -128,10 +127,20 @@ impl Machine {
         }
     }
 
+    /// The end of a system call or of a fault. What a whole call has charged above memory.high is made up for once: each
+    /// attempt in the middle of a read would take what it has just brought in.
+    #[inline]
+    pub(crate) async fn return_to_user(&self, ctx: &Ctx) {
+        if ctx.is_above_high() {
+            // Rare and large.
+            Box::pin(self.handle_high(ctx)).await;
+        }
+    }
+
     /// memory.high: reclaim, then a penalty sleep (`docs/rules/memcg.md`).
-    pub(super) async fn handle_high(&self, ctx: &Ctx, memcg: MemcgId) {
+    pub(super) async fn handle_high(&self, ctx: &Ctx) {
         let hz = u64::from(self.w.borrow().engine.config().hz);
-        let mut task = HighTask::new(memcg, &mut ctx.over_high.borrow_mut(), hz);
+        let mut task = HighTask::new(ctx.memcg, &mut ctx.over_high.borrow_mut(), hz);
         loop {
             let step = task.step(&mut self.w.borrow_mut().engine.memcgs, ctx.killed());
             match step {
@@ -268,9 +277,9 @@ impl World {
         if !self.take_pages_fast(ctx.reach(), n) {
             return Err(Shortage::Zones);
         }
-        match high.over_high {
-            0 => Ok(()),
-            _ => Err(Shortage::High),
+        match high.far_above() {
+            false => Ok(()),
+            true => Err(Shortage::High),
         }
     }
 
@@ -444,5 +453,125 @@ impl World {
         self.engine
             .memcgs
             .count(memcg, coldset_engine::Counter::KernelPages, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::MachineConfig;
+    use crate::ctx::InlineClock;
+    use crate::io::read::OpenFile;
+    use crate::machine::MachineRun;
+    use crate::mem::MappingFlags;
+    use coldset_engine::memcg::CounterKind;
+    use coldset_engine::switches::presets::preset;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A memcg whose 70 pages of anonymous memory, which cannot leave, are above its memory.high. Near its limit pages are
+    /// charged one by one.
+    struct Above {
+        run: MachineRun,
+        ctx: Ctx,
+        memcg: MemcgId,
+        map: MappingId,
+    }
+
+    impl Above {
+        fn new() -> Self {
+            let mut run = MachineRun::new(&MachineConfig::new(preset("v73").unwrap())).unwrap();
+            let m = run.machine.clone();
+            let memcg = m.limited_memcg(130);
+            let mm = m.create_mm(memcg);
+            let ctx = Ctx::inline(mm, memcg, InlineClock::Running);
+            let map = m.mmap(mm, m.create_anon(100), 0, 100, MappingFlags::empty());
+            for page in 0..70 {
+                run.run_inline(&ctx, m.access(&ctx, map, page, true))
+                    .unwrap();
+            }
+            m.world_mut().engine.memcgs.drain_stocks(memcg);
+            m.world_mut()
+                .engine
+                .memcgs
+                .set_high(memcg, CounterKind::Memory, 20)
+                .unwrap();
+            Self {
+                run,
+                ctx,
+                memcg,
+                map,
+            }
+        }
+
+        /// The seconds that an operation takes, and the pages that it reads.
+        fn spent(&mut self, operation: impl FnOnce(&mut MachineRun, &Ctx)) -> (f64, i64) {
+            let machine = self.run.machine.clone();
+            let read = || {
+                machine
+                    .world()
+                    .engine
+                    .memcgs
+                    .live(self.memcg, Counter::Pgpgin)
+            };
+            let before = (self.ctx.now(), read());
+            operation(&mut self.run, &self.ctx);
+            let ns = self.ctx.now() - before.0;
+            assert_eq!(self.ctx.over_high.borrow().over_high, 0);
+            (ns as f64 / SECOND as f64, (read() - before.1) / 4)
+        }
+    }
+
+    /// Each page of a read that was above memory.high made the task reclaim, which took the pages before it, and sleep.
+    #[test]
+    fn a_system_call_makes_up_for_memory_high_once() {
+        let mut above = Above::new();
+        let m = above.run.machine.clone();
+        let file = m.create_file(0, 100);
+        let (seconds, read) = above.spent(|run, ctx| {
+            run.run_inline(ctx, m.read(ctx, &OpenFile::new(file), 0, 40))
+                .unwrap();
+        });
+        assert_eq!(read, 40);
+        assert!((1.9..2.5).contains(&seconds), "{seconds} s");
+        let (seconds, _) = above.spent(|run, ctx| {
+            run.run_inline(ctx, m.write(ctx, file, 50, 40, true))
+                .unwrap();
+        });
+        assert!((1.9..2.5).contains(&seconds), "{seconds} s");
+    }
+
+    /// Whoever has charged more than a batch above it does not go on before it has made up for it.
+    #[test]
+    fn far_above_memory_high_a_call_is_interrupted() {
+        let mut above = Above::new();
+        let m = above.run.machine.clone();
+        let file = OpenFile::new(m.create_file(0, 400));
+        let (seconds, _) = above.spent(|run, ctx| {
+            run.run_inline(ctx, m.read(ctx, &file, 0, 150)).unwrap();
+        });
+        assert!((3.9..6.5).contains(&seconds), "{seconds} s");
+    }
+
+    /// Faults, and what takes no future.
+    #[test]
+    fn every_return_to_user_space_makes_up_for_memory_high() {
+        let mut above = Above::new();
+        let m = above.run.machine.clone();
+        let file = m.create_file(0, 100);
+        let mapped = m.mmap(above.ctx.mm, file, 0, 100, MappingFlags::empty());
+        let open = OpenFile::new(file);
+        let anon = above.map;
+        type Operation<'a> = Box<dyn FnOnce(&mut MachineRun, &Ctx) -> Result<(), OpError> + 'a>;
+        let operations: [Operation<'_>; 4] = [
+            Box::new(|run, ctx| run.run_inline(ctx, m.access(ctx, anon, 80, true))),
+            Box::new(|run, ctx| run.run_inline(ctx, m.access(ctx, mapped, 0, false))),
+            Box::new(|run, ctx| run.load(ctx, mapped, 1)),
+            Box::new(|run, ctx| run.read(ctx, &open, 2)),
+        ];
+        for (i, operation) in operations.into_iter().enumerate() {
+            let (seconds, _) = above.spent(|run, ctx| operation(run, ctx).unwrap());
+            assert!(seconds > 0.01, "operation {i} took {seconds} s");
+        }
     }
 }

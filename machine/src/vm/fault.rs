@@ -380,6 +380,7 @@ impl Machine {
         if dirtied {
             self.balance_dirty(ctx, object).await;
         }
+        self.return_to_user(ctx).await;
         ctx.maybe_settle().await;
         Ok(())
     }

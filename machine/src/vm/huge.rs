@@ -202,8 +202,8 @@ impl Machine {
                 }
             }
         };
-        if ctx.over_high.borrow().over_high > 0 {
-            Box::pin(self.handle_high(ctx, ctx.memcg)).await;
+        if ctx.over_high.borrow().far_above() {
+            Box::pin(self.handle_high(ctx)).await;
         }
         Some(tables)
     }

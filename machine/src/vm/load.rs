@@ -85,6 +85,9 @@ impl MachineRun {
             let rest = machine.load_mapped(ctx, mapping, entry, tables);
             return machine.go_on_inline(executor, ctx, rest);
         }
+        if ctx.is_above_high() {
+            machine.go_on_inline(executor, ctx, machine.return_to_user(ctx));
+        }
         machine.settle_inline(executor, ctx);
         Ok(())
     }
@@ -119,6 +122,7 @@ impl Machine {
             self.charge_kernel(ctx, ctx.memcg, 0, tables, 0).await?;
         }
         if self.w.borrow_mut().load_again(ctx, mapping, entry) {
+            self.return_to_user(ctx).await;
             ctx.maybe_settle().await;
             return Ok(());
         }
@@ -132,6 +136,7 @@ mod tests {
     use crate::config::MachineConfig;
     use crate::ctx::InlineClock;
     use crate::mem::MappingFlags;
+    use coldset_engine::memcg::{CounterKind, UNLIMITED};
     use coldset_engine::switches::presets::preset;
     use proptest::prelude::*;
 
@@ -160,13 +165,18 @@ mod tests {
     fn played(
         cfg: &MachineConfig,
         clock: InlineClock,
-        limit: u64,
+        (limit, high): (u64, u64),
         deeds: &[(Deed, usize, u32)],
         mut load: impl FnMut(&mut MachineRun, &Ctx, MappingId, u32) -> Result<(), OpError>,
     ) -> (Vec<i64>, Vec<u64>, Vec<bool>) {
         let mut run = MachineRun::new(cfg).unwrap();
         let m = run.machine.clone();
         let memcg = m.limited_memcg(limit);
+        m.world_mut()
+            .engine
+            .memcgs
+            .set_high(memcg, CounterKind::Memory, high)
+            .unwrap();
         let file = m.create_file(0, PAGES);
         let tasks = [(); 2].map(|()| {
             let mm = m.create_mm(memcg);
@@ -214,16 +224,18 @@ mod tests {
                 InlineClock::External,
             ]),
             limit in 60u64..300,
+            high in prop::option::weighted(0.3, 20u64..200),
             around in prop::sample::select(vec![1u32, 1, 16]),
         ) {
             let mut cfg = MachineConfig::new(preset(variant).unwrap());
             cfg.kernel_memory = kernel_memory;
             cfg.fault_around = around;
             cfg.check = true;
-            let fast = played(&cfg, clock, limit, &deeds, |run, ctx, map, page| {
+            let limits = (limit, high.unwrap_or(UNLIMITED));
+            let fast = played(&cfg, clock, limits, &deeds, |run, ctx, map, page| {
                 run.load(ctx, map, page)
             });
-            let plain = played(&cfg, clock, limit, &deeds, |run, ctx, map, page| {
+            let plain = played(&cfg, clock, limits, &deeds, |run, ctx, map, page| {
                 let machine = run.machine.clone();
                 run.run_inline(ctx, machine.access(ctx, map, page, false))
             });

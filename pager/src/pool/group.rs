@@ -65,6 +65,19 @@ impl Limits {
         self.max = Some(bytes);
         self
     }
+
+    /// A kernel takes any pair, because its files are written one after the other. Who says both at once has mixed them up.
+    fn check(self) -> Result<()> {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) if min > max && min != u64::MAX => Err(Error::Setting {
+                what: "min of a group",
+                value: format!("{min} bytes"),
+                range:
+                    "it is at most the max that is set with it; set only max to keep a greater min",
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Bytes of a group's name, without those above it. Names are labels of metrics.
@@ -100,7 +113,8 @@ impl Group {
     /// in it is a longer path, without groups in between. A group exists as long as its pool, and so does its name.
     ///
     /// # Errors
-    /// [`Error::GroupName`]: an empty name, one that is taken, too long, or has control characters; [`Error::Forked`]; too many groups.
+    /// [`Error::GroupName`]: an empty name, one that is taken, too long, or has control characters; [`Error::Forked`]; too many groups;
+    /// limits that [`Group::set`] refuses.
     pub fn group(&self, name: &str, limits: Limits) -> Result<Group> {
         // The name may lie in managed memory: copied before any lock is taken.
         let given = name.to_string();
@@ -123,6 +137,7 @@ impl Group {
                 "it is longer than 255 bytes; give it a shorter one",
             ));
         }
+        limits.check()?;
         let _shield = self.pool.res.enter()?;
         let memcg = {
             let mut core = self.pool.res.core();
@@ -215,8 +230,10 @@ impl Group {
     /// be evicted.
     ///
     /// # Errors
-    /// [`Error::Forked`]; the root's limits are the budget and cannot be set.
+    /// [`Error::Forked`]; the root's limits are the budget and cannot be set; a `min` above the `max` that is set with it,
+    /// unless it is [`u64::MAX`], everything.
     pub fn set(&self, limits: Limits) -> Result<()> {
+        limits.check()?;
         let _shield = self.pool.res.enter()?;
         if self.memcg == self.pool.res.top {
             return Err(Error::Mode(

@@ -122,6 +122,24 @@ fn limits_and_reclaim() {
     pool.check();
 }
 
+/// Of both at once, one is a mistake. One after the other, as a kernel's files are written, they may cross for a while.
+#[test]
+fn a_min_above_the_max_is_refused_where_both_are_set() {
+    let _others = together();
+    let pool = Pool::new(config().background(false)).unwrap();
+    let mixed_up = Limits::new().min(2 * MIB).max(MIB);
+    let refused = pool.group("a", mixed_up).unwrap_err().to_string();
+    assert!(
+        refused.contains("min of a group is 2097152 bytes"),
+        "{refused}"
+    );
+    // Nothing is left of it.
+    let group = pool.group("a", Limits::new().min(MIB).max(MIB)).unwrap();
+    assert!(group.set(mixed_up).is_err());
+    group.set(Limits::new().max(MIB / 2)).unwrap();
+    group.set(Limits::new().min(u64::MAX).max(MIB)).unwrap();
+}
+
 #[test]
 fn ranges_and_pages() {
     let _others = together();

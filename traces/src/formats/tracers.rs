@@ -1,5 +1,5 @@
 //! Text of kernel tracers, `perf script` (as which `scripts/pages.bt` of bpftrace prints, too) and ftrace: events of the page cache and page faults. What a line is
-//! is told by `event_line.rs`, what an event means by `kernel_events.rs`.
+//! is told by `event_line.rs`, what an event means by `kernel_events`.
 
 use super::event_line::{loss, words_of, EventLine, Style};
 use super::kernel_events::KernelEvents;
@@ -10,7 +10,7 @@ use crate::options::TraceOptions;
 use crate::problem::Problem;
 use crate::reading::Loss;
 
-/// Text of `perf script`, or of `scripts/pages.bt`: events of the page cache and page faults; see `kernel_events.rs` for
+/// Text of `perf script`, or of `scripts/pages.bt`: events of the page cache and page faults; see `kernel_events` for
 /// what each is. Comments (`#`), call chains and other events are skipped.
 pub(crate) struct Perf {
     events: KernelEvents,
@@ -123,7 +123,7 @@ impl Decode for Perf {
 }
 
 /// Text of ftrace, as `trace`, `trace_pipe` and `trace-cmd report` print it: events of the page
-/// cache and page faults; see `kernel_events.rs` for what each is. Comments, stacks, the preamble of
+/// cache and page faults; see `kernel_events` for what each is. Comments, stacks, the preamble of
 /// `trace-cmd report` and other events are skipped.
 pub(crate) struct Ftrace {
     events: KernelEvents,

@@ -63,7 +63,8 @@ const PARAMS: &[ParamDoc] = &[
         "zram",
         "lzo-rle",
         "algorithm of the swap device: lz4, lzo, lzo-rle, zstd",
-    ),
+    )
+    .one_of("lz4, lzo, lzo-rle or zstd"),
     ParamDoc::new("tree_mib", "1434", "the source tree on tmpfs, MiB"),
     ParamDoc::new(
         "charged_permille",

@@ -65,14 +65,16 @@ pub(super) const HEAP_MIB: ParamDoc =
 pub(super) const THREADS: ParamDoc =
     ParamDoc::new("threads", "32", "workers, not scaled").up_to(MEMBERS_MAX);
 pub(super) const DIST: ParamDoc =
-    ParamDoc::new("dist", "scale-true", "record choice: scale-true or literal");
+    ParamDoc::new("dist", "scale-true", "record choice: scale-true or literal")
+        .one_of("scale-true or literal");
 pub(super) const CHECKPOINT_S: ParamDoc =
     ParamDoc::new("checkpoint_s", "60", "seconds between checkpoints");
 pub(super) const CGROUP: ParamDoc = ParamDoc::new(
     "cgroup",
     "v2",
     "hierarchy of the memcg: v2 or v1 (no writeback by memcg)",
-);
+)
+.one_of("v2 or v1");
 pub(super) const RAM_MIB: ParamDoc = ParamDoc::new("ram_mib", "131072", "RAM of the host, MiB");
 pub(super) const CPUS: ParamDoc = ParamDoc::new("cpus", "96", "CPUs, not scaled");
 

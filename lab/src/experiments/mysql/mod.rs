@@ -61,7 +61,8 @@ const PARAMS: &[ParamDoc] = &[
         "rand",
         "special",
         "row choice: special (75 % in 1 % of the rows) or uniform",
-    ),
+    )
+    .one_of("special or uniform"),
     ParamDoc::new("time_s", "600", "measured time, s, before effort"),
     ParamDoc::new("warm_up_s", "60", "time before measuring, s"),
     ParamDoc::new(
@@ -97,6 +98,7 @@ const PARAMS: &[ParamDoc] = &[
         "zram",
         "lzo-rle",
         "algorithm of the swap device: lz4, lzo, lzo-rle, zstd",
-    ),
+    )
+    .one_of("lz4, lzo, lzo-rle or zstd"),
     ParamDoc::new("cpus", "96", "CPUs, not scaled"),
 ];

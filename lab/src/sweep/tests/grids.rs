@@ -162,6 +162,22 @@ fn mistakes_are_named() {
             "experiments = 'mongodb'\nparams = {thread = 1}",
             &["did you mean 'threads'"],
         ),
+        (
+            "experiments = 'mongodb'\nparams = {threads = [8, 'many']}",
+            &["mongodb", "'threads'", "'many'", "a whole number"],
+        ),
+        (
+            "experiments = 'mongodb'\nparams = {cgroup = 'v3'}",
+            &["'cgroup'", "'v3'", "v2 or v1"],
+        ),
+        (
+            "experiments = 'mongodb'\nparams = {device = 'floppy'}",
+            &["'device'", "'floppy'"],
+        ),
+        (
+            "experiments = 'mongodb'\nparams = {limit_mib = 99999999999999}",
+            &["'limit_mib'", "largest value that fits"],
+        ),
         ("experiments = 'mongodb'\nscales = 64", &["1/64"]),
         ("experiments = 'mongodb'\neffort = 0", &["0.001"]),
         ("experiments = [['mongodb']]", &["a text, a number"]),

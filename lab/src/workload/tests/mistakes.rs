@@ -53,6 +53,12 @@ fn lines_and_keys_are_named() {
         ),
         (
             "limit = \"4MiB\"",
+            "min = \"5MiB\"\nlimit = \"4MiB\"",
+            "cgroups[1].min",
+            "more than the cgroup's limit",
+        ),
+        (
+            "limit = \"4MiB\"",
             "parent = \"g\"",
             "cgroups[1].parent",
             "there is no cgroup above 'g'",
