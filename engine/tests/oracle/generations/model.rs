@@ -76,6 +76,8 @@ pub(crate) struct Model {
     pub(super) fast_swap: bool,
     /// Names of evicted pages that hold a slot.
     pub(super) swapped: BTreeSet<Name>,
+    /// Counts of the machine: scanned and freed by who asked, and sorted.
+    pub(super) machine: ([[i64; 2]; 3], i64),
     /// How often each rule has been at work.
     pub(super) seen: BTreeMap<&'static str, u64>,
     /// The order of memcgs in root reclaim.
@@ -112,6 +114,7 @@ impl Model {
             swap: [0; 2],
             fast_swap: true,
             swapped: BTreeSet::new(),
+            machine: Default::default(),
             seen: BTreeMap::new(),
         }
     }

@@ -217,6 +217,7 @@ impl Pair {
             assert_eq!(young, want, "{what}: {name:?} {p:?}");
         }
         assert_eq!(eng.nr_folios(), self.m.pages.len());
+        assert_eq!(self.machine(), self.m.machine, "{what}: the machine");
         for (g, group) in self.m.groups.iter().enumerate() {
             let id = self.h.ids[g];
             let first = group.min[0].min(group.min[1]);
@@ -249,6 +250,18 @@ impl Pair {
             let walked = eng.memcgs.local(id).get(Counter::WalkPtes);
             assert_eq!(walked, group.walker.looked_at, "{what}: walks of {g}");
         }
+    }
+
+    /// Counts of the machine: scanned and freed by who asked, and sorted.
+    fn machine(&self) -> ([[i64; 2]; 3], i64) {
+        let vm = self.h.eng.vmstat();
+        let by_who = [
+            [Counter::PgscanDirect, Counter::PgstealDirect],
+            [Counter::PgscanProactive, Counter::PgstealProactive],
+            [Counter::PgscanKswapd, Counter::PgstealKswapd],
+        ];
+        let by_who = by_who.map(|of| of.map(|c| vm.get(c)));
+        (by_who, vm.get(Counter::Pgrefill))
     }
 
     fn counts(&self, g: usize) -> Counts {

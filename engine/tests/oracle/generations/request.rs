@@ -1,7 +1,7 @@
 //! Requests for pages of a limit, and the loop over one memcg (`docs/rules/reclaim-loop.md`).
 
 use super::aging::types;
-use super::model::Model;
+use super::model::{Counts, Model};
 use super::rules::Form;
 
 /// Who asks for pages.
@@ -225,13 +225,28 @@ impl Model {
         }
         let guard = self.guard(q, g);
         let had = q.context;
+        let before = self.groups[g].counts;
         let rotate = if self.rules.old_loop() {
             self.rounds(q, g, swappiness, guard)
         } else {
             self.budget(q, g, swappiness, guard)
         };
         q.context = had;
+        self.count_for_the_machine(q, before, self.groups[g].counts);
         rotate
+    }
+
+    fn count_for_the_machine(&mut self, q: &Request, before: Counts, after: Counts) {
+        let new = |x: [i64; 2], y: [i64; 2]| y[0] + y[1] - x[0] - x[1];
+        let (by_who, sorted) = &mut self.machine;
+        if q.root() || self.rules.counts_limits() {
+            let [scanned, stolen] = &mut by_who[q.who as usize];
+            *scanned += new(before.scanned, after.scanned);
+            *stolen += new(before.stolen, after.stolen);
+        }
+        if q.root() {
+            *sorted += after.sorted - before.sorted;
+        }
     }
 
     fn budget(&mut self, q: &mut Request, g: usize, swappiness: u64, guard: Option<u64>) -> bool {

@@ -61,6 +61,11 @@ impl Rules {
         }
     }
 
+    /// The machine's counts of scanned and freed pages see limit reclaim, too.
+    pub(crate) fn counts_limits(&self) -> bool {
+        self.form == Form::Merged
+    }
+
     /// The loop before the series.
     pub(crate) fn old_loop(&self) -> bool {
         self.form == Form::Base
