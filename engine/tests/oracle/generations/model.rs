@@ -36,6 +36,7 @@ pub(super) struct Counts {
 
 pub(super) struct Group {
     pub(super) made: Made,
+    pub(super) offline: bool,
     /// Pages in memory, without those below.
     pub(super) pages: u64,
     pub(super) min: [u64; 2],
@@ -88,6 +89,7 @@ impl Model {
     pub(super) fn new(preset: &str, made: Vec<Made>, seed: u64) -> Self {
         let groups = made.into_iter().map(|made| Group {
             made,
+            offline: false,
             pages: 0,
             min: [0; 2],
             max: 3,

@@ -65,6 +65,13 @@ impl Pair {
         (w.space, w.ran, w.fresh) = (true, true, true);
     }
 
+    pub(super) fn offline(&mut self, g: usize) {
+        self.h.eng.memcg_offline(self.h.ids[g]).unwrap();
+        let group = &mut self.m.groups[g];
+        (group.offline, group.made.min, group.made.low) = (true, 0, 0);
+        self.m.order.offline(g);
+    }
+
     pub(super) fn set_zone(&mut self, managed: u64, low: u64, high: u64) {
         self.h.set_zone(managed, low, high);
         (self.m.order.managed, self.m.order.high) = (managed, high);

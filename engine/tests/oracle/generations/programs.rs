@@ -46,7 +46,11 @@ fn run(preset: &str, seed: u64, program: Program) -> Pair {
     if program.root {
         p.set_zone(300 + r.below(500), 60, 60 + r.below(200));
     }
-    for _ in 0..1500 {
+    for step in 0..1500 {
+        if step % 500 == 400 && program.root && program.anon == 0 {
+            let leaf = [6, 5, 4][step / 500];
+            p.offline(leaf);
+        }
         let cpu = usize::from(r.one_in(4));
         let index = r.below(pages).min(r.below(pages)) as u32;
         // In every other program one memcg has most of the traffic, and its tiers learn something.
@@ -55,6 +59,7 @@ fn run(preset: &str, seed: u64, program: Program) -> Pair {
             false => 4,
         };
         let anon = r.below(100) < program.anon;
+        let g = if p.m.groups[g as usize].offline { 1 } else { g };
         let name = (g as usize, index + if anon { ANON } else { 0 });
         let exec = index.is_multiple_of(5);
         match r.below(100) {
@@ -67,7 +72,7 @@ fn run(preset: &str, seed: u64, program: Program) -> Pair {
                 // Now and then nothing can go.
                 let pages = [r.below(60), 100_000][r.below(2) as usize];
                 match r.one_in(3) {
-                    true => (1..7).for_each(|g| p.set_min(g, pages)),
+                    true => (1..4).for_each(|g| p.set_min(g, pages)),
                     false => p.set_min(name.0, r.below(60)),
                 }
             }
@@ -185,6 +190,7 @@ fn root_reclaim_and_kswapd_take_the_victims_of_the_model() {
     assert!(victims > 100_000, "{victims}");
     let rules = ["begins lower", "below low", "walk ended at the target"];
     at_work(&seen, &rules);
+    at_work(&seen, &["offline"]);
 }
 
 #[test]

@@ -209,7 +209,8 @@ impl Model {
     }
 
     /// Those that a memcg offers, after its protection: even none brings the floor, if it is because `low` is ignored.
-    fn open(&self, g: usize, swappiness: u64, guard: Option<u64>) -> u64 {
+    fn open(&self, q: &mut Request, g: usize, swappiness: u64) -> u64 {
+        let guard = self.guard(q, g);
         let (size, usage) = (self.evictable(g, swappiness), self.usage(g));
         let rest = |n: u64| (size - size * n / (usage.max(n) + 1)).max(32);
         guard.map_or(size, rest)
@@ -223,13 +224,12 @@ impl Model {
             self.saw("anonymous memory only, and none can go");
             return false;
         }
-        let guard = self.guard(q, g);
         let had = q.context;
         let before = self.groups[g].counts;
         let rotate = if self.rules.old_loop() {
-            self.rounds(q, g, swappiness, guard)
+            self.rounds(q, g, swappiness)
         } else {
-            self.budget(q, g, swappiness, guard)
+            self.budget(q, g, swappiness)
         };
         q.context = had;
         self.count_for_the_machine(q, before, self.groups[g].counts);
@@ -249,10 +249,16 @@ impl Model {
         }
     }
 
-    fn budget(&mut self, q: &mut Request, g: usize, swappiness: u64, guard: Option<u64>) -> bool {
+    fn budget(&mut self, q: &mut Request, g: usize, swappiness: u64) -> bool {
         let v5 = self.rules.form == Form::V5;
-        let mut budget = self.open(g, swappiness, guard) >> q.priority;
-        if budget == 0 && q.priority < 12 && v5 {
+        let offline = self.groups[g].offline;
+        let mut budget = if offline {
+            self.saw("offline");
+            self.evictable(g, swappiness)
+        } else {
+            self.open(q, g, swappiness) >> q.priority
+        };
+        if budget == 0 && q.priority < 12 && v5 && !offline {
             budget = self.evictable(g, swappiness).min(32);
             self.saw("least budget");
         }
@@ -281,21 +287,27 @@ impl Model {
     }
 
     /// The loop before the series: a new budget in each round.
-    fn rounds(&mut self, q: &mut Request, g: usize, swappiness: u64, guard: Option<u64>) -> bool {
+    fn rounds(&mut self, q: &mut Request, g: usize, swappiness: u64) -> bool {
         let mut total = 0;
         loop {
             if self.below_min(q, g) {
                 return true;
             }
             let left = self.left(g, swappiness);
-            if left <= 2 && q.priority < 12 {
+            // An offline memcg gives all it has, as long as it has something to give.
+            let whole = match left < 2 || !self.groups[g].offline {
+                true => 0,
+                false => self.evictable(g, swappiness),
+            };
+            let open = match whole {
+                0 => self.open(q, g, swappiness) >> q.priority,
+                _ => whole,
+            };
+            if whole == 0 && left <= 2 && q.priority < 12 {
                 self.age(g, swappiness);
                 return true;
             }
-            let budget = match left < 2 {
-                true => 0,
-                false => self.open(g, swappiness, guard) >> q.priority,
-            };
+            let budget = if left < 2 { 0 } else { open };
             if budget == 0 {
                 return false;
             }

@@ -36,6 +36,11 @@ impl Order {
         self.put_off[g] = op == LruOp::Tail;
     }
 
+    pub(super) fn offline(&mut self, g: usize) {
+        self.put_off[g] = false;
+        self.lists.offline(MemcgId(g as u32));
+    }
+
     /// Limit reclaim rotates a memcg as root reclaim does.
     pub(super) fn rotate(&mut self, g: usize) {
         self.note(g, LruOp::Young);
@@ -82,8 +87,14 @@ impl Model {
         }
         let rotate = self.shrink_memcg(q, g);
         let size = self.evictable(g, self.swappiness(q, g));
-        match (rotate, size >> q.priority > 0) {
-            (true, _) => Some(LruOp::Young),
+        let offline = self.groups[g].offline;
+        let sizable = if offline {
+            size > 0
+        } else {
+            size >> q.priority > 0
+        };
+        match (rotate, sizable) {
+            (true, _) if !offline => Some(LruOp::Young),
             (false, true) => None,
             _ if !put_off => Some(LruOp::Tail),
             _ => Some(LruOp::Young),
