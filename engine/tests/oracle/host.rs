@@ -33,40 +33,45 @@ pub(crate) struct Host {
     shadows: BTreeMap<Name, Shadow>,
 }
 
-fn name(eng: &Engine, id: FolioId) -> Name {
+pub(crate) fn name(eng: &Engine, id: FolioId) -> Name {
     let (object, index) = eng.folio(id).owner();
     (object.0 as usize, index)
 }
 
+/// root, a pod below it, two memcgs in the pod, two in the second of them, one in the second of these.
+pub(crate) fn grow(eng: &mut Engine, r: &mut Rng) -> (Vec<MemcgId>, Vec<Made>) {
+    let mut ids = vec![MemcgId::ROOT];
+    let mut made = vec![Made {
+        parent: None,
+        min: 0,
+        low: 0,
+    }];
+    for parent in [0, 1, 1, 3, 3, 5] {
+        let id = eng.memcg_create(ids[parent]).unwrap();
+        let [min, low] = match r.one_in(2) {
+            true => [0, 0],
+            false => [r.below(60), r.below(600)],
+        };
+        eng.memcgs.set_min(id, min).unwrap();
+        eng.memcgs.set_low(id, low).unwrap();
+        ids.push(id);
+        made.push(Made {
+            parent: Some(parent),
+            min,
+            low,
+        });
+    }
+    (ids, made)
+}
+
 impl Host {
-    /// root, a pod below it, two memcgs in the pod, two in the second of them, one in the second of these.
     pub(crate) fn new(preset: &str, r: &mut Rng) -> (Self, Vec<Made>) {
         let config = Config {
             nr_cpus: CPUS as u32,
             ..Config::default()
         };
         let mut eng = Engine::new(config, presets::preset(preset).unwrap()).unwrap();
-        let mut ids = vec![MemcgId::ROOT];
-        let mut made = vec![Made {
-            parent: None,
-            min: 0,
-            low: 0,
-        }];
-        for parent in [0, 1, 1, 3, 3, 5] {
-            let id = eng.memcg_create(ids[parent]).unwrap();
-            let [min, low] = match r.one_in(2) {
-                true => [0, 0],
-                false => [r.below(60), r.below(600)],
-            };
-            eng.memcgs.set_min(id, min).unwrap();
-            eng.memcgs.set_low(id, low).unwrap();
-            ids.push(id);
-            made.push(Made {
-                parent: Some(parent),
-                min,
-                low,
-            });
-        }
+        let (ids, made) = grow(&mut eng, r);
         let host = Host {
             eng,
             ids,

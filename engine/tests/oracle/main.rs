@@ -2,9 +2,9 @@
 //! truth (who is in memory, who was evicted, in what order) is kept outside of the engine.
 
 mod classic;
+mod generations;
 mod host;
 mod memcg_lru;
-mod mglru;
 mod protection;
 
 /// SplitMix64.
