@@ -122,8 +122,13 @@ impl Ctx {
     /// The node that its memory comes from first: that of its CPU, unless it is bound to another.
     #[inline]
     pub fn node(&self) -> NodeId {
-        let of_cpu = || self.task.as_ref().map_or(0, Task::node);
-        self.node.unwrap_or_else(|| NodeId(of_cpu().into()))
+        self.node.unwrap_or_else(|| self.node_of_cpu())
+    }
+
+    /// The node of its CPU. kswapd of a node without CPUs has another one's.
+    #[inline]
+    pub(crate) fn node_of_cpu(&self) -> NodeId {
+        NodeId(self.task.as_ref().map_or(0, Task::node).into())
     }
 
     /// Whose memory it may have.

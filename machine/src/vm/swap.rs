@@ -113,7 +113,7 @@ impl World {
                 offset: slot,
             },
         );
-        self.resize_pool(ctx.node());
+        self.resize_pool(ctx.node_of_cpu());
         if let Some(owner) = self.engine.memcgs.by_css_id(held.owner) {
             let uncharged = self.engine.memcgs.uncharge_swap(owner, 1);
             debug_assert!(uncharged.is_ok(), "swap charge of {owner:?}");
@@ -197,11 +197,11 @@ impl World {
             timing.compress_ns
         };
         ctx.charge(TimeClass::AllocStall, ns);
-        let fits = self.resize_pool(ctx.node());
+        let fits = self.resize_pool(ctx.node_of_cpu());
         if !fits {
             let swap = self.swap.as_mut().expect("folio with a swap slot");
             swap.drop_compressed(slot);
-            self.resize_pool(ctx.node());
+            self.resize_pool(ctx.node_of_cpu());
         }
         fits
     }
