@@ -5,7 +5,6 @@
 
 use crate::sim::{Task, TimeClass};
 use crate::tlb::TlbBatch;
-use crate::vm::loose::Reach;
 use coldset_engine::memcg::TaskMemcg;
 use coldset_engine::writeback::TaskDirty;
 use coldset_engine::{MemcgId, MmId, NodeId};
@@ -30,6 +29,15 @@ pub enum InlineClock {
     },
     /// The time is set from outside; work and I/O take none.
     External,
+}
+
+/// Whose memory a task may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Reach {
+    /// That of this node first.
+    pub(crate) node: NodeId,
+    /// And of no other.
+    pub(crate) bound: bool,
 }
 
 /// A task as the machine sees it.

@@ -80,12 +80,8 @@ fn given(specs: &[ZoneSpec], nodes: u32, ram: Pages) -> Result<Vec<Zone>, Machin
     for of_node in by_node {
         // A node that has fewer has the highest.
         let lacks = most - of_node.len();
-        for i in 0..most {
-            let class = if most == 1 {
-                ZoneClass::Normal
-            } else {
-                CLASSES[i]
-            };
+        for (i, class) in CLASSES.into_iter().enumerate().take(most) {
+            let class = if most == 1 { ZoneClass::Normal } else { class };
             let node = NodeId(of_node[0].node);
             let Some(spec) = i.checked_sub(lacks).map(|i| of_node[i]) else {
                 zones.push(Zone::new(node, class, 0));

@@ -1,6 +1,7 @@
 //! The state of the machine: the engine and everything around it.
 
 use crate::config::{MachineConfig, MachineError, SwapConfig, Thp};
+use crate::ctx::Reach;
 use crate::daemon::state::{FlusherState, KswapdState, OomReport, Proc};
 use crate::device::{Device, FaultPlan};
 use crate::io::file_system::FileSystem;
@@ -13,7 +14,7 @@ use crate::record::Recorder;
 use crate::sim::{CpuMask, Sim, TicketLock, WaitQueue};
 use crate::tlb::Tlb;
 use crate::vm::context_switches::ContextSwitches;
-use crate::vm::loose::{Loose, Reach, ZoneOrders};
+use crate::vm::loose::{Loose, ZoneOrders};
 use crate::vm::pcp::PageLists;
 use crate::vm::swap_area::Swap;
 use coldset_engine::node::ThrottleReason;

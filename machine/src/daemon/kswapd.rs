@@ -2,10 +2,9 @@
 //! direct reclaimers wait for it when the reserves run low.
 
 use super::state::KswapdState;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Reach};
 use crate::machine::Machine;
 use crate::sim::{TimeClass, WaitQueue};
-use crate::vm::loose::Reach;
 use crate::world::World;
 use coldset_engine::reclaim::ReclaimTask;
 use coldset_engine::zone::kswapd::should_wake_kswapd;

@@ -1,12 +1,11 @@
 //! Memory for one new folio: the memcg's charge, then a block of a zone.
 
 use crate::config::OpError;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Reach};
 use crate::machine::Machine;
 use crate::mem::MappingId;
 use crate::sim::TimeClass;
 use crate::vm::held::Charge;
-use crate::vm::loose::Reach;
 use crate::world::World;
 use coldset_engine::memcg::{ChargeFlags, ChargeStep, ChargeTask, HighStep, HighTask};
 use coldset_engine::reclaim::{ReclaimTask, ScanControl};

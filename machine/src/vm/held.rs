@@ -2,8 +2,8 @@
 //! have not been asked for yet. A task can be killed in any wait, so each gives itself back when
 //! dropped.
 
+use crate::ctx::Reach;
 use crate::machine::Machine;
-use crate::vm::loose::Reach;
 use coldset_engine::{FolioId, MemcgId, ObjectId};
 use std::ops::Range;
 

@@ -4,18 +4,10 @@
 //! given. What the kernel and compressed contents hold is counted where it is used. Zones are named by their position among
 //! those of all nodes.
 
+use crate::ctx::Reach;
 use crate::world::World;
 use coldset_engine::zone::{Mark, ReserveRights, Zone, ZoneClass, ZoneList, Zones};
 use coldset_engine::{NodeId, Pages};
-
-/// Whose memory a task may have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Reach {
-    /// That of this node first.
-    pub(crate) node: NodeId,
-    /// And of no other.
-    pub(crate) bound: bool,
-}
 
 /// The order in which a task of each node tries the zones: its own, the highest first, then those of the next nodes.
 #[derive(Debug)]
