@@ -247,6 +247,11 @@ mod tests {
         // Nothing is reclaimed before both are at their low marks.
         assert_eq!(free_after(nodes, None, 940, "v618"), [30, 30]);
         for variant in ["v618", "v72", "classic"] {
+            let [_, next] = free_after(nodes, None, 1000, variant);
+            assert!(
+                next > 40,
+                "{variant}: {next}, kswapd of the next node has not run"
+            );
             let free = free_after(nodes, None, 2000, variant);
             assert!(
                 free.iter().all(|n| (20..140).contains(n)),

@@ -41,14 +41,20 @@ impl Model {
         (1..4).find(spared).unwrap_or(4) - 1
     }
 
-    fn first_type(&self, g: usize, swappiness: u64) -> usize {
+    fn first_type(&mut self, g: usize, swappiness: u64) -> usize {
         if swappiness <= 1 {
+            self.saw("one type");
             return 1;
         } else if swappiness >= 200 {
             return 0;
         }
         let [anon, file] = [0, 1].map(|kind| self.rate(g, kind, 0..4));
-        usize::from(!Self::worse(anon, file, [swappiness, 200 - swappiness]))
+        let weights = [swappiness, 200 - swappiness];
+        let anon_first = Self::worse(anon, file, weights);
+        if anon_first != Self::worse(anon, file, [weights[1], weights[0]]) {
+            self.saw("swappiness decides");
+        }
+        usize::from(!anon_first)
     }
 
     /// Scans up to `batch` pages and frees what it can. How many were scanned, as the loop is told.

@@ -250,6 +250,39 @@ fn a_loop_and_a_scan(preset: &str, seed: u64, anon: bool) -> Seen {
     p.m.seen
 }
 
+/// Anonymous memory and a file, both used at random, which do not fit together: both come back, soon or late, and swappiness
+/// decides which goes.
+fn both_types(preset: &str, seed: u64, swappiness: u64) -> Seen {
+    let r = &mut Rng(seed);
+    let mut p = Pair::new(preset, seed, r, 4000, 100_000);
+    p.set_swappiness(2, swappiness);
+    let of_each = 3000;
+    for _ in 0..12_000 {
+        p.touch(0, (2, ANON + r.below(of_each) as u32), false);
+        p.read(0, (2, r.below(of_each) as u32));
+        if p.m.pages.len() > 1500 {
+            p.reclaim(Request::new(Who::Task, 2, 32));
+        }
+    }
+    p.compare();
+    p.m.seen
+}
+
+#[test]
+fn swappiness_weighs_types_as_in_the_model() {
+    for preset in PRESETS {
+        for swappiness in [1, 20, 180] {
+            let seen = both_types(preset, 1, swappiness);
+            let rule = if swappiness == 1 {
+                "one type"
+            } else {
+                "swappiness decides"
+            };
+            at_work(&seen, &[rule]);
+        }
+    }
+}
+
 #[test]
 fn tiers_and_types_are_protected_as_in_the_model() {
     for preset in PRESETS {
