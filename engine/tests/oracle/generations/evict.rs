@@ -42,13 +42,15 @@ impl Model {
     }
 
     fn first_type(&mut self, g: usize, swappiness: u64) -> usize {
+        let [anon, file] = [0, 1].map(|kind| self.rate(g, kind, 0..4));
         if swappiness <= 1 {
-            self.saw("one type");
+            if swappiness == 1 && Self::worse(anon, file, [1, 199]) {
+                self.saw("files although they come back");
+            }
             return 1;
         } else if swappiness >= 200 {
             return 0;
         }
-        let [anon, file] = [0, 1].map(|kind| self.rate(g, kind, 0..4));
         let weights = [swappiness, 200 - swappiness];
         let anon_first = Self::worse(anon, file, weights);
         if anon_first != Self::worse(anon, file, [weights[1], weights[0]]) {
