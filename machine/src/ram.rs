@@ -25,6 +25,14 @@ pub(crate) fn zones(
         [] => usual(cfg, nodes, ram)?,
         specs => given(specs, nodes, ram)?,
     };
+    // A task's order of them names each by a byte.
+    if zones.len() > usize::from(u8::MAX) {
+        return Err(MachineError::Range {
+            what: "zones",
+            value: zones.len().to_string(),
+            range: "at most 255 of all nodes",
+        });
+    }
     if cfg.cpu_lists {
         let batch = cfg.params.pcp_batch_pages;
         for z in &mut zones {

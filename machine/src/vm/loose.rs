@@ -240,6 +240,20 @@ mod tests {
     }
 
     #[test]
+    fn too_many_zones_are_refused() {
+        let mut cfg = MachineConfig::new(preset("v618").unwrap());
+        cfg.engine.nr_nodes = 64;
+        let of_node = |node| std::iter::repeat_n(zone(node, 100, 0), 4);
+        cfg.zones = (0..64).flat_map(of_node).collect();
+        cfg.ram = Some(25_600);
+        let refused = MachineRun::new(&cfg).err().unwrap().to_string();
+        assert!(
+            refused.contains("256") && refused.contains("255"),
+            "{refused}"
+        );
+    }
+
+    #[test]
     fn a_request_goes_on_to_the_next_node() {
         let nodes = [zone(0, 400, 0), zone(1, 600, 0)];
         assert_eq!(free_after(nodes, None, 300, "v618"), [100, 600]);
