@@ -76,10 +76,7 @@ impl Zones {
     /// Gives pages back to the zone at a position of a node.
     #[inline]
     pub fn give(&mut self, node: NodeId, zone: u8, pages: Pages) {
-        let at = node.idx() * self.per_node + usize::from(zone);
-        if let Some(z) = self.all.get_mut(at) {
-            z.give(pages);
-        }
+        self.give_at(node.idx() * self.per_node + usize::from(zone), pages);
     }
 
     /// Gives pages back to the zone at a position among those of all nodes. Nothing, if memory is limited by memcgs only.

@@ -5,6 +5,7 @@
 //! counted when they are needed. A refault distance is the number of entries in a log of evictions and activations.
 
 use crate::host::{Host, Name, BATCH, CPUS};
+use crate::protection::part;
 use crate::Rng;
 use coldset_engine::lruvec::LruList;
 use coldset_engine::reclaim::References;
@@ -255,14 +256,11 @@ impl Model {
             let siblings = |&k: &usize| self.groups[k].parent == Some(parent);
             let claims: u64 = (0..self.groups.len()).filter(siblings).map(claim).sum();
             let granted = self.groups[parent].granted[x];
-            let (own, loose) = (claim(g), self.usage(parent) - claims);
             self.groups[g].granted[x] = if parent == target {
                 set(g)
-            } else if claims > granted {
-                own * granted / claims
             } else {
-                let spare = (granted - claims) * (self.usage(g) - own);
-                own + spare.checked_div(loose).unwrap_or(0)
+                let usage = [self.usage(parent), self.usage(g)];
+                part(granted, claims, claim(g), usage)
             };
         }
     }

@@ -9,6 +9,19 @@ use coldset_engine::memcg::{
 };
 use coldset_engine::{MemcgId, NodeId};
 
+/// What a memcg that claims `own` has of what its parent was granted: the siblings claim `claims` between them, and what is left
+/// goes by the usage of the parent and of the memcg beyond what is claimed. An exact fraction, cut off at the end.
+pub(crate) fn part(granted: u64, claims: u64, own: u64, [parent, usage]: [u64; 2]) -> u64 {
+    let fraction = |n: u64, of: u64, all: u64| {
+        let whole = (u128::from(n) * u128::from(of)).checked_div(all.into());
+        whole.unwrap_or(0) as u64
+    };
+    if claims > granted {
+        return fraction(granted, own, claims);
+    }
+    own + fraction(granted - claims, usage - own, parent.saturating_sub(claims))
+}
+
 struct Group {
     id: MemcgId,
     parent: Option<usize>,
@@ -45,15 +58,9 @@ impl Tree {
         let granted = self.effective(parent, target, x, recursive).unwrap_or(0);
         let claims: u64 = self.children(parent).map(|c| self.claimed(c, x)).sum();
         let own = self.claimed(g, x);
-        if claims > granted {
-            return Some((u128::from(own) * u128::from(granted) / u128::from(claims)) as u64);
-        }
-        let (spare, loose) = (granted - claims, self.usage(parent).saturating_sub(claims));
-        let share = match loose {
-            0 => 0,
-            _ => u128::from(spare) * u128::from(usage - own) / u128::from(loose),
-        };
-        Some(own + if recursive { share as u64 } else { 0 })
+        let part = part(granted, claims, own, [self.usage(parent), usage]);
+        // Without, nothing beyond what is claimed.
+        Some(if recursive { part } else { part.min(own) })
     }
 }
 

@@ -3,6 +3,7 @@
 use super::aging::types;
 use super::model::{Counts, Model};
 use super::rules::Form;
+use crate::protection::part;
 
 /// Who asks for pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,14 +67,11 @@ impl Model {
             let siblings = |&k: &usize| self.groups[k].made.parent == Some(parent);
             let claims: u64 = (0..self.groups.len()).filter(siblings).map(claim).sum();
             let granted = self.groups[parent].granted[x];
-            let (own, loose) = (claim(g), self.usage(parent) - claims);
             self.groups[g].granted[x] = if parent == target {
                 set(g)
-            } else if claims > granted {
-                own * granted / claims
             } else {
-                let spare = (granted - claims) * (self.usage(g) - own);
-                own + spare.checked_div(loose).unwrap_or(0)
+                let usage = [self.usage(parent), self.usage(g)];
+                part(granted, claims, claim(g), usage)
             };
         }
     }
