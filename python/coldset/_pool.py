@@ -7,173 +7,17 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import IO, Any, Literal, SupportsIndex, Union
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _coldset, _process
+from . import _arguments, _coldset, _process
+from ._arguments import FilePath, Mode, Order, Shape, Size, Truth
 from ._array import Array, Path, fill
 from ._errors import ClosedError, ForkedError, SettingError
 from ._region import Region
 from ._stats import Stats
-
-#: Bytes as a number, or as text: "512M", "2GiB".
-Size = Union[int, str]
-#: A file by its path, or open.
-FilePath = Union[Path, bytes, IO[Any]]
-Shape = Union[SupportsIndex, Iterable[SupportsIndex]]
-Order = Literal["C", "F"]
-#: A setting that is true or false, also as text.
-Truth = Union[bool, Literal["true", "false"]]
-Mode = Literal["r", "r+", "w+", "c", "readonly", "readwrite", "write", "copyonwrite"]
-
-_MODES = {"readonly": "r", "readwrite": "r+", "write": "w+", "copyonwrite": "c"}
-
-
-#: What the native half says of sizes, for numbers that it cannot be given.
-_RANGES = {
-    "the budget": "use 1 MiB to 17592186036224 bytes (16 TiB less 8 KiB)",
-    "the size": "use 1 to 17592186036224 bytes (16 TiB less 8 KiB)",
-}
-
-
-def _size(what: str, size: Size) -> int:
-    if isinstance(size, str):
-        return _coldset.parse_size(size)
-    try:
-        number = operator.index(size)
-    except TypeError:
-        raise SettingError(f"{what} is {size!r}; give bytes as an int or as text like '2GiB'") from None
-    if not 0 <= number < 1 << 64:
-        raise SettingError(f"{what} is {size!r} bytes; {_RANGES.get(what, 'use 0 to 2^64-1')}")
-    return number
-
-
-def _truth(name: str, value: object) -> str | None:
-    """A true or false setting as the pager reads it, or None if it is not given."""
-    if value is None:
-        return None
-    if isinstance(value, (bool, np.bool_)):
-        return str(bool(value)).lower()
-    if isinstance(value, str) and value in ("true", "false"):
-        return value
-    raise SettingError(f'{name} is {value!r}; use True or False, or the text "true" or "false"')
-
-
-def _switches(switches: Any) -> list[str]:
-    """Switches as the pager reads them."""
-    if isinstance(switches, str):
-        return [switches]
-    if isinstance(switches, Mapping):
-        return [f"{k}={str(v).lower()}" for k, v in switches.items()]
-    found = list(switches) if isinstance(switches, Iterable) else [switches]
-    for one in found:
-        if not isinstance(one, str):
-            raise SettingError(
-                f'switches has {one!r}; give "name=value" texts, or a mapping of names to values '
-                "(coldset.lab.switches() lists them)"
-            )
-    return found
-
-
-def _readable(what: str, text: str) -> str:
-    """Text that the native half can take."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise SettingError(f"{what} is {text!r}, which is not UTF-8; use another name") from None
-    return text
-
-
-def _limits(limits: Mapping[str, Size | None]) -> dict[str, int]:
-    return {
-        # "max" is the kernel's word for no limit.
-        name: (1 << 64) - 1 if value == "max" else _size(name, value)
-        for name, value in limits.items()
-        if value is not None
-    }
-
-
-def _shape(shape: Shape) -> tuple[int, ...]:
-    try:
-        numbers = (
-            (operator.index(shape),)
-            if isinstance(shape, SupportsIndex)
-            else tuple(operator.index(n) for n in shape)
-        )
-    except TypeError:
-        raise SettingError(f"the shape is {shape!r}; use an int or a tuple of ints") from None
-    if any(n < 0 for n in numbers):
-        raise SettingError(f"the shape is {shape!r}; negative dimensions are not allowed")
-    return numbers
-
-
-def _dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    made = np.dtype(dtype)
-    if made.hasobject:
-        raise SettingError(f"the dtype is {made}; Python objects cannot be in managed memory")
-    if made.itemsize == 0:
-        raise SettingError(f"the dtype is {made}; its items have no bytes, give it a length")
-    return made
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for n in shape:
-        count *= n
-    return count
-
-
-def _array(
-    region: _coldset.Region,
-    offset: int,
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    order: str,
-    filename: str | None = None,
-) -> Array:
-    if order not in ("C", "F"):
-        raise SettingError(f"the order is {order!r}; use 'C' or 'F'")
-    bytes_ = np.asarray(region)[offset : offset + _count(shape) * dtype.itemsize]
-    array = bytes_.view(dtype).reshape(shape, order="F" if order == "F" else "C").view(Array)
-    array._region = region
-    array.filename = filename
-    return array
-
-
-def _path(path: FilePath) -> str:
-    """The path of a file that is given as numpy.memmap takes it: by its path, or open."""
-    if not hasattr(path, "fileno"):
-        return os.fsdecode(path)
-    if hasattr(path, "flush"):
-        path.flush()
-    open_, name = os.fstat(path.fileno()), getattr(path, "name", None)
-    try:
-        if isinstance(name, (str, bytes)) and os.path.samestat(os.stat(name), open_):
-            return os.fsdecode(name)
-    except OSError:
-        pass
-    # It has another name by now, or none.
-    return f"/proc/self/fd/{path.fileno()}"
-
-
-def _policy(policy: object, fault_mode: str | None) -> object:
-    """A maker of policy objects of a class."""
-    if not isinstance(policy, type):
-        name = type(policy).__name__
-        raise SettingError(
-            f"the policy is {policy!r}; give a name, or the class itself, which is made once for files and once for "
-            f"anonymous memory of each group: policy={name}"
-        )
-    if fault_mode != "explicit":
-        raise SettingError(
-            f"the policy {policy.__name__} is written in Python, and decides in explicit mode only; add "
-            'fault_mode="explicit", and use regions: pool.region(size)'
-        )
-    from .lab._outside import in_pool
-
-    return in_pool(policy)
 
 
 class _Arrays:
@@ -196,12 +40,12 @@ class _Arrays:
         >>> pool.zeros((3, 4), "i4").sum()
         np.int64(0)
         """
-        numbers, made = _shape(shape), _dtype(dtype)
-        bytes_ = max(1, _count(numbers) * made.itemsize)
+        numbers, made = _arguments.shape(shape), _arguments.dtype(dtype)
+        bytes_ = max(1, _arguments.count(numbers) * made.itemsize)
         if bytes_ >= 1 << 63:
             raise SettingError(f"an array of shape {numbers} and type {made} is too large")
         region = _process.note(self._in().anonymous(bytes_))
-        return _array(region, 0, numbers, made, order)
+        return _arguments.array(region, 0, numbers, made, order)
 
     def full(
         self, shape: Shape, fill_value: Any, dtype: npt.DTypeLike | None = None, order: Order = "C"
@@ -263,7 +107,7 @@ class _Arrays:
         >>> os.path.getsize(path)
         12000
         """
-        how = _MODES.get(mode, mode)
+        how = _arguments.MODES.get(mode, mode)
         if how == "c":
             raise SettingError(
                 'mode "c" (copy on write) is not supported; copy: pool.array(pool.memmap(path, '
@@ -271,20 +115,20 @@ class _Arrays:
             )
         if how not in ("r", "r+", "w+"):
             raise SettingError(f'the mode is {mode!r}; use "r", "r+" or "w+"')
-        made, start = _dtype(dtype), operator.index(offset)
+        made, start = _arguments.dtype(dtype), operator.index(offset)
         if start < 0:
             raise SettingError(f"the offset is {offset!r}; it counts from the start of the file")
         if order not in ("C", "F"):
             raise SettingError(f"the order is {order!r}; use 'C' or 'F'")
         if how == "w+" and shape is None:
             raise SettingError('mode "w+" makes a new file: give it a shape')
-        name, group = _path(path), self._in()
+        name, group = _arguments.path(path), self._in()
         numbers: tuple[int, ...]
         if how != "w+" and not stat.S_ISREG(os.stat(name).st_mode):
             # It says what it is instead, before sizes that mean nothing.
             group.file(name, how != "r")
         if shape is not None:
-            numbers = _shape(shape)
+            numbers = _arguments.shape(shape)
         else:
             left = os.stat(name).st_size - start
             if left % made.itemsize != 0:
@@ -293,7 +137,7 @@ class _Arrays:
                     f"{made.itemsize}, the size of {made}"
                 )
             numbers = (left // made.itemsize,)
-        need = start + _count(numbers) * made.itemsize
+        need = start + _arguments.count(numbers) * made.itemsize
         if need <= start:
             raise SettingError(f"{name}: an empty map of a file is not possible")
         if how == "r":
@@ -310,11 +154,11 @@ class _Arrays:
                 grow=0 if how == "r" else need,
             )
         )
-        return _array(region, start, numbers, made, order, os.path.abspath(name))
+        return _arguments.array(region, start, numbers, made, order, os.path.abspath(name))
 
     def region(self, size: Size) -> Region:
         """Zeroed memory to be used page by page, in a pool with `fault_mode="explicit"`."""
-        bytes_ = _size("the size", size)
+        bytes_ = _arguments.size("the size", size)
         if bytes_ == 0:
             raise SettingError("the size is 0; a region has at least one byte")
         return Region(_process.note(self._in().anonymous_pages(bytes_)))
@@ -332,7 +176,7 @@ class _Arrays:
         ...     file.seek(5 * 4096), file.read(6)
         (20480, b'hello\x00')
         """
-        how = _MODES.get(mode, mode)
+        how = _arguments.MODES.get(mode, mode)
         if how not in ("r", "r+", "w+"):
             raise SettingError(f'the mode is {mode!r}; use "r", "r+" or "w+"')
         if how == "w+" and size is None:
@@ -340,7 +184,7 @@ class _Arrays:
         if how == "r" and size is not None:
             raise SettingError('mode "r" takes the file as it is: leave out size, or use "r+"')
         group = self._in()
-        grow = 0 if size is None else _size("the size", size)
+        grow = 0 if size is None else _arguments.size("the size", size)
         if how == "w+" and grow == 0:
             # Before the file is emptied.
             raise SettingError("the size is 0; a region has at least one byte")
@@ -349,7 +193,7 @@ class _Arrays:
 
     def reclaim(self, size: Size) -> int:
         """Evicts that many bytes now, as far as possible. Returns the bytes evicted."""
-        return self._in().reclaim(_size("size", size))
+        return self._in().reclaim(_arguments.size("size", size))
 
 
 class Group(_Arrays):
@@ -398,8 +242,8 @@ class Group(_Arrays):
     ) -> Group:
         """A group below this one, with limits as in `set`. Its name must not be empty or that of another group below
         this one, because metrics use it. The group and its name exist as long as the pool."""
-        limits = _limits({"min": min, "low": low, "high": high, "max": max})
-        return Group(self._pool, self._in().group(_readable("the name of the group", name), **limits))
+        limits = _arguments.limits({"min": min, "low": low, "high": high, "max": max})
+        return Group(self._pool, self._in().group(_arguments.readable("the name of the group", name), **limits))
 
     def set(
         self,
@@ -414,7 +258,7 @@ class Group(_Arrays):
         The group keeps `min`, to within a batch of 64 pages, and keeps `low` as long as other groups have more to
         give. Above `high` its threads reclaim and are slowed down. It never exceeds `max`.
         """
-        limits = _limits({"min": min, "low": low, "high": high, "max": max})
+        limits = _arguments.limits({"min": min, "low": low, "high": high, "max": max})
         self._in().set(**limits)
 
     def __repr__(self) -> str:
@@ -476,13 +320,13 @@ class Pool(_Arrays):
         map_streams: Truth | None = None,
     ) -> None:
         share = isinstance(budget, str) and budget.rstrip().endswith("%")
-        settings = [("budget", str(budget if share else _size("the budget", budget)))]
+        settings = [("budget", str(budget if share else _arguments.size("the budget", budget)))]
         own = None
         if policy is not None and not isinstance(policy, str):
-            own = _policy(policy, fault_mode)
+            own = _arguments.policy(policy, fault_mode)
         elif policy is not None:
             settings.append(("policy", policy))
-        settings.extend(("switch", s) for s in _switches(switches))
+        settings.extend(("switch", s) for s in _arguments.switches(switches))
         if fault_mode not in (None, "sigbus", "thread", "explicit", "auto"):
             raise SettingError(f"fault_mode is {fault_mode!r}; write \"sigbus\", \"thread\" or \"explicit\"")
         if fault_mode == "auto":
@@ -497,16 +341,16 @@ class Pool(_Arrays):
             "read_ahead": read_ahead,
             "batch": batch,
             "full_wait": full_wait,
-            "overcommit": _truth("overcommit", overcommit),
-            "shrink_under_pressure": _truth("shrink_under_pressure", shrink_under_pressure),
-            "background": _truth("background", background),
-            "map_streams": _truth("map_streams", map_streams),
+            "overcommit": _arguments.truth("overcommit", overcommit),
+            "shrink_under_pressure": _arguments.truth("shrink_under_pressure", shrink_under_pressure),
+            "background": _arguments.truth("background", background),
+            "map_streams": _arguments.truth("map_streams", map_streams),
         }
         settings.extend((name, str(value)) for name, value in others.items() if value is not None)
         for name, value in settings:
             # The journal is a path alone.
             if name != "journal":
-                _readable(name, value)
+                _arguments.readable(name, value)
         self._has_arrays = fault_mode in (None, "sigbus")
         if fault_mode != "explicit":
             _process.prepare_signals()
@@ -540,7 +384,7 @@ class Pool(_Arrays):
         >>> pool.budget, int(a[::4096].sum())
         (2097152, 3072)
         """
-        self._pool.resize(_size("the budget", budget))
+        self._pool.resize(_arguments.size("the budget", budget))
 
     @property
     def usage(self) -> int:
@@ -558,8 +402,8 @@ class Pool(_Arrays):
     ) -> Group:
         """A group of arrays with limits, see `Group.set`. Its name must not be empty or that of another group, because
         metrics use it. The group and its name exist as long as the pool."""
-        limits = _limits({"min": min, "low": low, "high": high, "max": max})
-        return Group(self, self._in().group(_readable("the name of the group", name), **limits))
+        limits = _arguments.limits({"min": min, "low": low, "high": high, "max": max})
+        return Group(self, self._in().group(_arguments.readable("the name of the group", name), **limits))
 
     def sync(self) -> None:
         """Writes all stores to file maps and makes them durable.
