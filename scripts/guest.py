@@ -50,8 +50,9 @@ def add_module(name: str, modules: Path, lib: Path, order: list[str]):
     order.append(name)
 
 
-def initramfs(modules: Path, wanted: list[str], source: Path, folder: Path) -> Path:
-    """BusyBox, `init` of the source's folder, the program, named as the folder, and the modules, in the order of `lib/order`."""
+def initramfs(modules: Path, wanted: list[str], source: Path, folder: Path, files: list[Path] = []) -> Path:
+    """BusyBox, `init` of the source's folder, the program, named as the folder, and the modules, in the order of `lib/order`; the other files
+    in `lib`."""
     root = folder / "root"
     (root / "bin").mkdir(parents=True)
     (root / "lib").mkdir()
@@ -60,6 +61,8 @@ def initramfs(modules: Path, wanted: list[str], source: Path, folder: Path) -> P
     shutil.copy(source.parent / "init", root / "init")
     (root / "init").chmod(0o755)
     subprocess.run(["gcc", "-std=gnu11", "-O2", "-static", "-o", root / source.parent.name, source, "-lm"], check=True)
+    for file in files:
+        shutil.copy(file, root / "lib")
     order: list[str] = []
     for name in wanted:
         add_module(name, modules, root / "lib", order)
@@ -71,11 +74,11 @@ def initramfs(modules: Path, wanted: list[str], source: Path, folder: Path) -> P
     return out
 
 
-def boot(image: Path, initrd: Path, memory_mib: int, extra: list[str], append: str, folder: Path, timeout: int = 3600) -> tuple[str, str]:
-    """Boots a guest with one emulated CPU and waits for its end. What came from its second and from its first serial line."""
+def boot(image: Path, initrd: Path, memory_mib: int, extra: list[str], append: str, folder: Path, timeout: int = 3600, cpus: int = 1) -> tuple[str, str]:
+    """Boots a guest, with one emulated CPU unless told otherwise, and waits for its end. What came from its second and from its first serial line."""
     console, result = folder / "console", folder / "result"
     command = ["qemu-system-x86_64", "-accel", "tcg,thread=single,tb-size=256", *extra]
-    command += ["-cpu", "max", "-smp", "1", "-m", str(memory_mib), "-display", "none", "-no-reboot", "-nodefaults"]
+    command += ["-cpu", "max", "-smp", str(cpus), "-m", str(memory_mib), "-display", "none", "-no-reboot", "-nodefaults"]
     command += ["-serial", f"file:{console}", "-serial", f"file:{result}", "-kernel", image, "-initrd", initrd]
     subprocess.run([*command, "-append", f"{COMMAND_LINE} {append}"], check=True, timeout=timeout)
     return tuple(p.read_text(errors="replace").replace("\r", "") for p in (result, console))
