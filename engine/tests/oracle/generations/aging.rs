@@ -1,6 +1,7 @@
 //! New generations, walks over page tables, and empty generations (`docs/rules/aging.md`).
 
 use super::model::{At, Model, Tier};
+use super::request::{Request, Who};
 use crate::host::Name;
 use std::collections::BTreeSet;
 
@@ -91,21 +92,41 @@ impl Model {
         self.saw("aged");
     }
 
+    /// Opens a generation on command, which is refused if there are four and nobody insists.
+    pub(super) fn age_by_hand(&mut self, v: At, force: bool) -> bool {
+        let q = Request::new(Who::Proactive, v.g, 0);
+        let swappiness = self.swappiness(&q, v.g);
+        let taken = force || self.left(v, swappiness) < 3;
+        if taken {
+            self.age(v, swappiness);
+        } else {
+            self.saw("refused to age");
+        }
+        taken
+    }
+
     /// From the oldest generation to the tail of the next one, or of the one that a walk has moved it to.
     fn force_out(&mut self, name: Name) {
         let v = self.of(name);
         let min = self.lruvec(v).min[self.pages[&name].kind()];
         let p = self.pages.get_mut(&name).unwrap();
         let gen = p.on.unwrap().gen;
+        let (kind, tier, n) = (p.kind(), p.tier(), p.size());
+        let lazily_promoted = p.lazily_promoted();
+        if !lazily_promoted {
+            self.lruvec_mut(v).tiers[kind][tier].total += n;
+            let large = n > 1;
+            self.saw(if large {
+                "large, forced out"
+            } else {
+                "forced out"
+            });
+        }
         if gen != min {
+            self.saw("forced out, and promoted before");
             return self.put(name, gen, false);
         }
-        if !p.lazily_promoted() {
-            let (kind, tier, n) = (p.kind(), p.tier(), p.size());
-            self.lruvec_mut(v).tiers[kind][tier].total += n;
-        }
-        let p = self.pages.get_mut(&name).unwrap();
-        p.forget_uses();
+        self.pages.get_mut(&name).unwrap().forget_uses();
         self.put(name, min + 1, false);
     }
 

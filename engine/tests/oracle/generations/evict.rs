@@ -291,7 +291,7 @@ impl Model {
         let page = p.clone();
         let (kind, tier, n) = (page.kind(), page.tier(), page.size());
         let e = Evicted {
-            node: v.node,
+            from: v,
             min: self.lruvec(v).min[kind],
             low: page.refs.saturating_sub(1),
             workingset: page.workingset,

@@ -138,6 +138,12 @@ impl Host {
         self.folios.insert(name, id);
     }
 
+    /// What is remembered of a page is found by the reader of another memcg.
+    pub(super) fn take_over(&mut self, from: Name, to: Name) {
+        let shadow = self.shadows.remove(&from).expect("evicted");
+        self.shadows.insert(to, shadow);
+    }
+
     pub(super) fn map(&mut self, name: Name, exec: bool) {
         self.eng.folio_map(self.folios[&name]);
         let young = true;

@@ -1,4 +1,4 @@
-//! Pages that are locked into memory (`docs/rules/batches.md#kinds`, `eviction.md#sorting`).
+//! Pages that are locked into memory (`docs/rules/batches.md#locked-into-memory`).
 
 use super::batches::Wait;
 use super::model::{At, Model};

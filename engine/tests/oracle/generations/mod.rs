@@ -10,6 +10,7 @@ mod batches;
 mod compare;
 mod evict;
 mod host;
+mod kswapd;
 mod learning;
 mod locked;
 mod model;

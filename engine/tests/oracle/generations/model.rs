@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is remembered of a page that was evicted.
 #[derive(Clone, Debug)]
 pub(super) struct Evicted {
-    pub(super) node: usize,
+    pub(super) from: At,
     pub(super) min: u64,
     pub(super) low: u64,
     pub(super) workingset: bool,
@@ -292,8 +292,13 @@ impl Model {
     }
 
     fn refault(&mut self, page: &mut Page, v: At, e: &Evicted, fault: bool) {
-        if e.node != v.node {
-            self.saw("back on another node");
+        if e.from != v {
+            let other_memcg = e.from.g != v.g;
+            self.saw(if other_memcg {
+                "back in another memcg"
+            } else {
+                "back on another node"
+            });
             return;
         }
         let (kind, since_72) = (page.kind(), self.rules.since_72);

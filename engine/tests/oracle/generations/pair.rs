@@ -9,7 +9,7 @@ use crate::host::{Name, CPUS};
 use crate::Rng;
 
 use coldset_engine::memcg::CounterKind;
-use coldset_engine::reclaim::{ReclaimKind, ReclaimTask, ScanControl};
+use coldset_engine::reclaim::{DebugCommand, ReclaimKind, ReclaimTask, ScanControl};
 use coldset_engine::{Config, NodeId};
 
 /// Nanoseconds of a millisecond.
@@ -171,6 +171,17 @@ impl Pair {
         }
     }
 
+    /// A page of a file has been evicted, and the next one to read it belongs to another memcg, if nobody does it before.
+    pub(super) fn take_over(&mut self, from: Name, g: usize) {
+        let to = (g, from.1);
+        if from != to && !self.m.pages.contains_key(&to) {
+            if let Some(e) = self.m.gone.remove(&from) {
+                self.m.gone.insert(to, e);
+                self.h.take_over(from, to);
+            }
+        }
+    }
+
     pub(super) fn drop_page(&mut self, name: Name) {
         if self.m.pages.get(&name).is_some_and(|p| p.writeback) {
             return;
@@ -220,6 +231,20 @@ impl Pair {
         assert_eq!(victims, self.m.victims, "{}: {q:?}", self.what);
         assert_eq!(task.outcome().reclaimed, counted, "{}", self.what);
         self.victims += victims.len() as u64;
+    }
+
+    /// A command opens a generation; it may be refused if there are four.
+    pub(super) fn age_by_hand(&mut self, v: At, force: bool) {
+        let (memcg, node) = (self.h.ids[v.g], NodeId(v.node as u32));
+        let seq = self.m.lruvec(v).max;
+        let command = DebugCommand::Age { seq, force };
+        let task = ReclaimTask::debug(&self.h.eng, memcg, node, command, None, 0);
+        let taken = self.m.age_by_hand(v, force);
+        assert_eq!(task.is_ok(), taken, "{}: {v:?}", self.what);
+        if let Ok(task) = task {
+            let (victims, _) = self.h.run(task);
+            assert_eq!(victims, [], "{}: {v:?}", self.what);
+        }
     }
 
     pub(super) fn kswapd(&mut self, node: usize) {

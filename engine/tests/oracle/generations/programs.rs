@@ -2,6 +2,7 @@
 
 use super::aging::ANON;
 use super::host::Machine;
+use super::model::At;
 use super::pair::{Pair, MS};
 use super::request::{Request, Who};
 use super::rules::{Page, PRESETS};
@@ -30,6 +31,8 @@ struct Program {
     large: bool,
     /// Pages come to one node or the other.
     nodes: bool,
+    /// Generations are opened by hand.
+    by_hand: bool,
     /// Time passes, and young working sets are protected.
     ttl: bool,
 }
@@ -99,7 +102,7 @@ fn run(preset: &'static str, seed: u64, program: Program) -> Pair {
             },
             ..Page::default()
         };
-        if program.ttl && r.one_in(10) {
+        if program.ttl && r.one_in(40) {
             p.pass_time(r.below(5) * machine.min_ttl_ms * MS / 8);
         }
         if program.locks {
@@ -152,8 +155,13 @@ fn run(preset: &'static str, seed: u64, program: Program) -> Pair {
                 p.reclaim(q);
                 p.compare();
             }
+            27..=30 if program.nodes && !anon => p.take_over(name, 1 + r.below(6) as usize),
+            31 if program.by_hand => {
+                let (g, node) = (name.0, new.node);
+                p.age_by_hand(At { g, node }, r.one_in(2));
+            }
             _ if anon => {
-                p.touch(cpu, name, false, new);
+                p.touch(cpu, name, exec, new);
                 if !r.one_in(3) {
                     p.dirty(name);
                 }
@@ -297,7 +305,7 @@ fn young_working_sets_are_protected_as_in_the_model() {
         ..Program::default()
     };
     let (_, seen) = runs(0..10, program);
-    at_work(&seen, &["a working set is in danger"]);
+    at_work(&seen, &["a working set is in danger", "not a moment older"]);
 }
 
 #[test]
@@ -306,6 +314,7 @@ fn locked_pages_stay_as_in_the_model() {
         anon: 60,
         mapped: 30,
         spaces: true,
+        by_hand: true,
         locks: true,
         ..Program::default()
     };
@@ -317,17 +326,35 @@ fn locked_pages_stay_as_in_the_model() {
     ];
     at_work(&seen, &rules);
     at_work(&seen, &["unlocked", "locked, without its slot"]);
+    at_work(
+        &seen,
+        &[
+            "refused to age",
+            "forced out",
+            "forced out, and promoted before",
+        ],
+    );
 }
 
 #[test]
 fn large_folios_are_counted_in_pages_as_in_the_model() {
     let program = Program {
+        anon: 30,
+        by_hand: true,
         large: true,
         root: true,
         ..Program::default()
     };
     let (_, seen) = runs(0..10, program);
-    at_work(&seen, &["large, gone", "large, spared", "large, back"]);
+    at_work(
+        &seen,
+        &[
+            "large, gone",
+            "large, spared",
+            "large, back",
+            "large, forced out",
+        ],
+    );
 }
 
 #[test]
@@ -337,7 +364,8 @@ fn nodes_have_lists_of_their_own_as_in_the_model() {
         ..Program::default()
     };
     let (_, seen) = runs(0..10, program);
-    at_work(&seen, &["back on another node", "restored"]);
+    let back = ["back on another node", "back in another memcg", "restored"];
+    at_work(&seen, &back);
     let program = Program {
         anon: 40,
         root: true,

@@ -160,6 +160,9 @@ impl Model {
             }
             self.shrink_root(&mut q, node);
             freed += q.freed;
+            if q.scanned == q.want && q.freed > 0 && !self.balanced(node) {
+                self.saw("scanned just enough");
+            }
             if q.scanned.max(q.freed) < q.want || q.freed == 0 {
                 q.priority -= 1;
             }

@@ -9,18 +9,19 @@ impl Model {
         if self.min_ttl == 0 {
             return false;
         }
-        let mut danger = true;
+        let (mut danger, mut just) = (true, false);
         for g in 0..self.groups.len() {
             let v = At { g, node: q.node };
             let [below_min, _] = self.below(q, g);
             let swappiness = self.swappiness(q, g);
+            let offers = self.evictable(v, swappiness) >> q.priority > 0;
             let oldest = self.oldest(v, swappiness);
             let age = self.now - self.lruvec(v).born[&oldest];
-            let pages = self.evictable(v, swappiness);
-            let offers = pages >> q.priority > 0;
-            if !below_min && offers && age > self.min_ttl {
-                danger = false;
-            }
+            danger &= below_min || !offers || age <= self.min_ttl;
+            just |= !below_min && offers && age == self.min_ttl;
+        }
+        if danger && just {
+            self.saw("not a moment older");
         }
         danger
     }
