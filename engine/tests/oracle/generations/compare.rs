@@ -25,6 +25,9 @@ impl Pair {
             for (flag, set) in flags {
                 assert_eq!(f.has(flag), set, "{what}: {name:?} {flag:?}: {p:?}");
             }
+            let uses = if p.refs > 0 { p.refs - 1 } else { p.hidden };
+            let field = f.word().refs();
+            assert_eq!(u64::from(field), uses, "{what}: {name:?} {p:?}");
             let gen = p.on.map(|on| (on.gen % 4) as usize);
             assert_eq!(f.word().gen(), gen, "{what}: {name:?} {p:?}");
             let young = self.h.table.get(name).map(|e| e.young);
