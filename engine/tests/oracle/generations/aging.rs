@@ -2,6 +2,7 @@
 
 use super::model::{At, Model, Tier};
 use super::request::{Request, Who};
+use super::rules::Page;
 use crate::host::Name;
 use std::collections::BTreeSet;
 
@@ -143,7 +144,9 @@ impl Model {
             }
             let mut young = 0;
             for index in table.clone() {
-                if self.take_young((g, index)) {
+                let here = |p: &Page| p.node == v.node;
+                let mapped_here = self.pages.get(&(g, index)).is_some_and(here);
+                if mapped_here && self.take_young((g, index)) {
                     young += 1;
                     let joins = self.rules.exec_joins[1];
                     let p = self.pages.get_mut(&(g, index)).unwrap();
@@ -187,7 +190,8 @@ impl Model {
         let mut young = 1;
         for index in window.clone().filter(|&i| i != victim.1) {
             let name = (g, index);
-            let listed = self.pages.get(&name).is_some_and(|p| p.on.is_some());
+            let here = |p: &Page| p.on.is_some() && p.node == v.node;
+            let listed = self.pages.get(&name).is_some_and(here);
             if !listed || !self.take_young(name) {
                 continue;
             }

@@ -46,8 +46,9 @@ impl Pair {
                 assert_eq!(usage, [self.m.usage(g), group.swap_used], "{what}: {g}");
             }
             let walked = eng.memcgs.local(id).get(Counter::WalkPtes);
-            let walker = &self.m.lruvec(At { g, node: 0 }).walker;
-            assert_eq!(walked, walker.looked_at, "{what}: walks of {g}");
+            let nodes = 0..self.m.nodes();
+            let looked_at = nodes.map(|node| self.m.lruvec(At { g, node }).walker.looked_at);
+            assert_eq!(walked, looked_at.sum::<i64>(), "{what}: walks of {g}");
         }
     }
 

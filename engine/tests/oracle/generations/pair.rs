@@ -64,8 +64,10 @@ impl Pair {
     pub(super) fn add_space(&mut self, g: usize) {
         let mm = self.h.eng.mm_create(self.h.ids[g]);
         self.h.spaces.insert(mm, g);
-        let w = &mut self.m.lruvec_mut(At { g, node: 0 }).walker;
-        (w.space, w.ran, w.fresh) = (true, true, true);
+        for node in 0..self.m.nodes() {
+            let w = &mut self.m.lruvec_mut(At { g, node }).walker;
+            (w.space, w.ran, w.fresh) = (true, true, true);
+        }
     }
 
     pub(super) fn offline(&mut self, g: usize) {
@@ -108,8 +110,11 @@ impl Pair {
     pub(super) fn touch(&mut self, cpu: usize, name: Name, exec: bool, new: Page) {
         let anon = name.1 >= ANON;
         if let Some((&mm, _)) = self.h.spaces.iter().find(|s| *s.1 == name.0) {
-            self.h.eng.mm_ran(mm, 0);
-            self.m.lruvec_mut(At { g: name.0, node: 0 }).walker.ran = true;
+            for node in 0..self.m.nodes() {
+                self.h.eng.mm_ran(mm, node as u32);
+                let v = At { g: name.0, node };
+                self.m.lruvec_mut(v).walker.ran = true;
+            }
         }
         match self.m.pages.get_mut(&name) {
             Some(p) if p.mapped => {

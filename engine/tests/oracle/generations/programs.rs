@@ -304,7 +304,7 @@ fn young_working_sets_are_protected_as_in_the_model() {
         ttl: true,
         ..Program::default()
     };
-    let (_, seen) = runs(0..10, program);
+    let (_, seen) = runs(0..8, program);
     at_work(&seen, &["a working set is in danger", "not a moment older"]);
 }
 
@@ -334,6 +334,12 @@ fn locked_pages_stay_as_in_the_model() {
             "forced out, and promoted before",
         ],
     );
+    let program = Program {
+        large: true,
+        ..program
+    };
+    let (_, seen) = runs(0..4, program);
+    at_work(&seen, &["unlocked", "large, forced out"]);
 }
 
 #[test]
@@ -363,15 +369,17 @@ fn nodes_have_lists_of_their_own_as_in_the_model() {
         nodes: true,
         ..Program::default()
     };
-    let (_, seen) = runs(0..10, program);
+    let (_, seen) = runs(0..8, program);
     let back = ["back on another node", "back in another memcg", "restored"];
     at_work(&seen, &back);
     let program = Program {
         anon: 40,
         root: true,
+        mapped: 40,
+        spaces: true,
         ..program
     };
-    let (_, seen) = runs(0..10, program);
+    let (_, seen) = runs(0..8, program);
     at_work(&seen, &["back on another node", "begins lower"]);
-    at_work(&seen, &["below low", "kswapd"]);
+    at_work(&seen, &["below low", "kswapd", "promoted", "table skipped"]);
 }
