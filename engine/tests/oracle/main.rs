@@ -4,6 +4,7 @@
 mod classic;
 mod generations;
 mod host;
+mod memcg_bins;
 mod memcg_lru;
 mod protection;
 

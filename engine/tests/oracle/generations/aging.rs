@@ -1,6 +1,8 @@
 //! New generations, walks over page tables, and empty generations (`docs/rules/aging.md`).
 
-use super::model::{Model, Tier};
+use super::model::{At, Model, Tier};
+use super::request::{Request, Who};
+use super::rules::Page;
 use crate::host::Name;
 use std::collections::BTreeSet;
 
@@ -60,58 +62,81 @@ fn dense(young: u64, entries: u64) -> bool {
 
 impl Model {
     /// Opens a generation.
-    pub(super) fn age(&mut self, g: usize, swappiness: u64) {
-        let w = &mut self.groups[g].walker;
+    pub(super) fn age(&mut self, v: At, swappiness: u64) {
+        let w = &mut self.lruvec_mut(v).walker;
         if w.space && (w.ran || w.fresh) {
             let force = std::mem::take(&mut w.fresh);
             w.ran = false;
-            self.walk(g, swappiness, force);
+            self.walk(v, swappiness, force);
         }
         for kind in 0..2 {
-            if self.groups[g].max - self.groups[g].min[kind] < 3 {
+            let (min, max) = (self.lruvec(v).min[kind], self.lruvec(v).max);
+            if max - min < 3 {
                 continue;
             }
-            let min = self.groups[g].min[kind];
             if types(swappiness).contains(&kind) {
-                for name in self.list(g, kind, min) {
+                for name in self.list(v, kind, min, usize::MAX) {
                     self.force_out(name);
                 }
             } else {
                 // What may not be evicted stays, and belongs to the new generation now.
-                if !self.list(g, kind, min).is_empty() {
+                if !self.list_is_empty(v, kind, min) {
                     self.saw("inverted");
                 }
             }
-            self.drop_below(g, kind, min + 1);
+            self.drop_below(v, kind, min + 1);
         }
-        self.groups[g].max += 1;
+        let now = self.now;
+        let l = self.lruvec_mut(v);
+        l.max += 1;
+        l.born.insert(l.max, now);
         self.saw("aged");
+    }
+
+    /// Opens a generation on command, which is refused if there are four and nobody insists.
+    pub(super) fn age_by_hand(&mut self, v: At, force: bool) -> bool {
+        let q = Request::new(Who::Proactive, v.g, 0);
+        let swappiness = self.swappiness(&q, v.g);
+        let taken = force || self.left(v, swappiness) < 3;
+        if taken {
+            self.age(v, swappiness);
+        } else {
+            self.saw("refused to age");
+        }
+        taken
     }
 
     /// From the oldest generation to the tail of the next one, or of the one that a walk has moved it to.
     fn force_out(&mut self, name: Name) {
-        let min = {
-            let p = &self.pages[&name];
-            self.groups[name.0].min[p.kind()]
-        };
+        let v = self.of(name);
+        let min = self.lruvec(v).min[self.pages[&name].kind()];
         let p = self.pages.get_mut(&name).unwrap();
         let gen = p.on.unwrap().gen;
+        let (kind, tier, n) = (p.kind(), p.tier(), p.size());
+        let lazily_promoted = p.lazily_promoted();
+        if !lazily_promoted {
+            self.lruvec_mut(v).tiers[kind][tier].total += n;
+            let large = n > 1;
+            self.saw(if large {
+                "large, forced out"
+            } else {
+                "forced out"
+            });
+        }
         if gen != min {
+            self.saw("forced out, and promoted before");
             return self.put(name, gen, false);
         }
-        if !p.lazily_promoted() {
-            self.groups[name.0].tiers[p.kind()][p.tier()].total += 1;
-        }
-        p.forget_uses();
+        self.pages.get_mut(&name).unwrap().forget_uses();
         self.put(name, min + 1, false);
     }
 
-    fn walk(&mut self, g: usize, swappiness: u64, force: bool) {
-        let (max, span) = (self.groups[g].max, self.span);
+    fn walk(&mut self, v: At, swappiness: u64, force: bool) {
+        let (g, max, span) = (v.g, self.lruvec(v).max, self.span);
         let [read, written] = [max % 2, (max + 1) % 2].map(|i| i as usize);
-        self.groups[g].walker.filters[written] = Some(BTreeSet::new());
+        self.lruvec_mut(v).walker.filters[written] = Some(BTreeSet::new());
         for table in types(swappiness).flat_map(|kind| tables(kind, span)) {
-            let w = &self.groups[g].walker;
+            let w = &self.lruvec(v).walker;
             let filter = w.filters[read].as_ref();
             if !(force || filter.is_none_or(|f| f.contains(&table.start))) {
                 self.saw("table skipped");
@@ -119,7 +144,9 @@ impl Model {
             }
             let mut young = 0;
             for index in table.clone() {
-                if self.take_young((g, index)) {
+                let here = |p: &Page| p.node == v.node;
+                let mapped_here = self.pages.get(&(g, index)).is_some_and(here);
+                if mapped_here && self.take_young((g, index)) {
                     young += 1;
                     let joins = self.rules.exec_joins[1];
                     let p = self.pages.get_mut(&(g, index)).unwrap();
@@ -127,7 +154,7 @@ impl Model {
                     self.promote((g, index));
                 }
             }
-            let w = &mut self.groups[g].walker;
+            let w = &mut self.lruvec_mut(v).walker;
             w.looked_at += table.len() as i64;
             if dense(young, table.len() as u64) {
                 w.filters[written].as_mut().unwrap().insert(table.start);
@@ -143,7 +170,7 @@ impl Model {
 
     /// To the youngest generation, but for the list.
     pub(super) fn promote(&mut self, name: Name) {
-        let max = self.groups[name.0].max;
+        let max = self.lruvec(self.of(name)).max;
         let p = self.pages.get_mut(&name).unwrap();
         if p.refs == 0 && !p.workingset {
             // Unlike other marks this one takes up what a refault has left.
@@ -158,12 +185,13 @@ impl Model {
 
     /// What is near an accessed entry of a victim is looked at as well.
     pub(super) fn look_around(&mut self, victim: Name, context: bool) {
-        let g = victim.0;
+        let (g, v) = (victim.0, self.of(victim));
         let window = around(victim.1, self.span);
         let mut young = 1;
         for index in window.clone().filter(|&i| i != victim.1) {
             let name = (g, index);
-            let listed = self.pages.get(&name).is_some_and(|p| p.on.is_some());
+            let here = |p: &Page| p.on.is_some() && p.node == v.node;
+            let listed = self.pages.get(&name).is_some_and(here);
             if !listed || !self.take_young(name) {
                 continue;
             }
@@ -173,16 +201,16 @@ impl Model {
                 self.promote(name);
                 continue;
             }
-            let (rules, max) = (self.rules, self.groups[g].max);
+            let (rules, max) = (self.rules, self.lruvec(v).max);
             let p = self.pages.get_mut(&name).unwrap();
             if p.found_used(&rules) && p.on.unwrap().gen != max {
-                self.queue(0, super::model::Wait::Activate, name);
+                self.queue(0, super::batches::Wait::Activate, name);
                 self.saw("neighbour activated");
             }
         }
         if dense(young, window.len() as u64) {
-            let g = &mut self.groups[g];
-            if let Some(f) = &mut g.walker.filters[(g.max % 2) as usize] {
+            let l = self.lruvec_mut(v);
+            if let Some(f) = &mut l.walker.filters[(l.max % 2) as usize] {
                 let base = if victim.1 >= ANON { ANON } else { 0 };
                 f.insert(base + (victim.1 - base) / TABLE * TABLE);
                 self.saw("dense window");
@@ -194,16 +222,16 @@ impl Model {
 
     /// The oldest generation of a type is another one. Slots are numbers modulo 4: what is still in a slot below
     /// belongs to the generation that uses it next.
-    fn drop_below(&mut self, g: usize, kind: usize, min: u64) {
-        self.groups[g].min[kind] = min;
-        let pages = self.pages.range_mut((g, 0)..(g + 1, 0));
-        for (_, p) in pages.filter(|(_, p)| p.kind() == kind) {
+    fn drop_below(&mut self, v: At, kind: usize, min: u64) {
+        self.lruvec_mut(v).min[kind] = min;
+        let pages = self.pages.range_mut((v.g, 0)..(v.g + 1, 0));
+        for (_, p) in pages.filter(|(_, p)| p.kind() == kind && p.node == v.node) {
             if let Some(on) = &mut p.on {
                 on.list += if on.list < min { 4 } else { 0 };
                 on.gen += if on.gen < min { 4 } else { 0 };
             }
         }
-        for t in &mut self.groups[g].tiers[kind] {
+        for t in &mut self.lruvec_mut(v).tiers[kind] {
             *t = Tier {
                 old_refaulted: (t.old_refaulted + t.refaulted) / 2,
                 old_total: (t.old_total + t.total) / 2,
@@ -213,11 +241,11 @@ impl Model {
     }
 
     /// Empty oldest generations go, as long as two are left and the types stay near each other.
-    pub(super) fn drop_empty(&mut self, g: usize, swappiness: u64) -> bool {
-        let (was, max) = (self.groups[g].min, self.groups[g].max);
+    pub(super) fn drop_empty(&mut self, v: At, swappiness: u64) -> bool {
+        let (was, max) = (self.lruvec(v).min, self.lruvec(v).max);
         let mut min = was;
         for kind in types(swappiness) {
-            while min[kind] + 2 <= max && self.list(g, kind, min[kind]).is_empty() {
+            while min[kind] + 2 <= max && self.list_is_empty(v, kind, min[kind]) {
                 min[kind] += 1;
             }
         }
@@ -236,7 +264,7 @@ impl Model {
         let mut dropped = false;
         for kind in types(swappiness) {
             if min[kind] > was[kind] {
-                self.drop_below(g, kind, min[kind]);
+                self.drop_below(v, kind, min[kind]);
                 dropped = true;
             }
         }

@@ -2,7 +2,8 @@
 //! `shrink-list.md`).
 
 use super::aging::types;
-use super::model::{Evicted, Model};
+use super::batches::Wait;
+use super::model::{At, Evicted, Model};
 use super::request::Request;
 use super::rules::Form;
 use crate::host::Name;
@@ -10,14 +11,17 @@ use crate::host::Name;
 /// What a scan of one type comes to.
 #[derive(Default)]
 struct Scan {
+    /// Pages.
     scanned: u64,
+    /// It has looked at as many folios as it may.
+    used_up: bool,
     taken: Vec<Name>,
 }
 
 impl Model {
     /// Refaults and all that could have come back, of one tier or of all.
-    fn rate(&self, g: usize, kind: usize, tiers: std::ops::Range<usize>) -> [u128; 2] {
-        self.groups[g].tiers[kind][tiers]
+    fn rate(&self, v: At, kind: usize, tiers: std::ops::Range<usize>) -> [u128; 2] {
+        self.lruvec(v).tiers[kind][tiers]
             .iter()
             .fold([0; 2], |[r, n], t| {
                 [
@@ -35,14 +39,14 @@ impl Model {
     }
 
     /// The highest tier that is not protected.
-    fn tier_limit(&self, g: usize, kind: usize) -> usize {
-        let first = self.rate(g, kind, 0..1);
-        let spared = |&t: &usize| Self::worse(first, self.rate(g, kind, t..t + 1), [2, 3]);
+    fn tier_limit(&self, v: At, kind: usize) -> usize {
+        let first = self.rate(v, kind, 0..1);
+        let spared = |&t: &usize| Self::worse(first, self.rate(v, kind, t..t + 1), [2, 3]);
         (1..4).find(spared).unwrap_or(4) - 1
     }
 
-    fn first_type(&mut self, g: usize, swappiness: u64) -> usize {
-        let [anon, file] = [0, 1].map(|kind| self.rate(g, kind, 0..4));
+    fn first_type(&mut self, v: At, swappiness: u64) -> usize {
+        let [anon, file] = [0, 1].map(|kind| self.rate(v, kind, 0..4));
         if swappiness <= 1 {
             if swappiness == 1 && Self::worse(anon, file, [1, 199]) {
                 self.saw("files although they come back");
@@ -60,22 +64,21 @@ impl Model {
     }
 
     /// Scans up to `batch` pages and frees what it can. How many were scanned, as the loop is told.
-    pub(super) fn evict(&mut self, q: &mut Request, g: usize, swappiness: u64, batch: u64) -> u64 {
+    pub(super) fn evict(&mut self, q: &mut Request, v: At, swappiness: u64, batch: u64) -> u64 {
         let old = self.rules.old_loop();
         if !old {
-            self.drop_empty(g, swappiness);
+            self.drop_empty(v, swappiness);
         }
-        let mut kind = self.first_type(g, swappiness);
+        let mut kind = self.first_type(v, swappiness);
         if kind == 0 && swappiness < 200 {
             self.saw("anonymous memory first");
         }
         let mut all = Scan::default();
         for _ in types(swappiness) {
-            let scan = self.scan(g, kind, batch);
+            let scan = self.scan(v, kind, batch);
             let looked_at = scan.scanned;
-            let left = batch.saturating_sub(looked_at);
             // Before the series a scan counts only if it took something or went to its end.
-            all.scanned += if old && scan.taken.is_empty() && left > 0 {
+            all.scanned += if old && scan.taken.is_empty() && !scan.used_up {
                 0
             } else {
                 looked_at
@@ -91,50 +94,62 @@ impl Model {
                 kind = 1 - kind;
             }
         }
-        let dropped = (old || all.scanned > 0) && self.drop_empty(g, swappiness);
+        let dropped = (old || all.scanned > 0) && self.drop_empty(v, swappiness);
         if old {
             all.scanned += u64::from(dropped);
-            if self.left(g, swappiness) < 2 {
+            if self.left(v, swappiness) < 2 {
                 all.scanned = 0;
             }
         }
-        let again = self.shrink(q, g, kind, all.taken, true);
-        self.shrink(q, g, kind, again, false);
+        let again = self.shrink(q, v, kind, all.taken, true);
+        self.shrink(q, v, kind, again, false);
         all.scanned
     }
 
     /// Generations above the oldest one that may be evicted from.
-    pub(super) fn left(&self, g: usize, swappiness: u64) -> u64 {
-        let g = &self.groups[g];
-        g.max - types(swappiness).map(|kind| g.min[kind]).min().unwrap()
+    pub(super) fn left(&self, v: At, swappiness: u64) -> u64 {
+        self.lruvec(v).max - self.oldest(v, swappiness)
     }
 
-    fn scan(&mut self, g: usize, kind: usize, batch: u64) -> Scan {
+    /// The oldest generation of types that may be evicted.
+    pub(super) fn oldest(&self, v: At, swappiness: u64) -> u64 {
+        let min = self.lruvec(v).min;
+        types(swappiness).map(|kind| min[kind]).min().unwrap()
+    }
+
+    fn scan(&mut self, v: At, kind: usize, batch: u64) -> Scan {
         let mut scan = Scan::default();
-        let limit = self.tier_limit(g, kind);
-        let (min, max) = (self.groups[g].min[kind], self.groups[g].max);
+        let limit = self.tier_limit(v, kind);
+        let (min, max) = (self.lruvec(v).min[kind], self.lruvec(v).max);
         if max - min < 2 {
             return scan;
         }
         let old = self.rules.old_loop();
-        for name in self.list(g, kind, min).into_iter().take(batch as usize) {
-            if scan.taken.len() == 64 {
+        let (mut folios, mut taken) = (0, 0);
+        for name in self.list(v, kind, min, batch as usize) {
+            if taken >= 64 {
                 break;
             }
-            scan.scanned += 1;
             let p = self.pages.get_mut(&name).unwrap();
+            let n = p.size();
+            (folios, scan.scanned) = (folios + 1, scan.scanned + n);
             let (tier, promoted) = (p.tier(), p.lazily_promoted());
             let gen = p.on.unwrap().gen;
-            if gen != min {
+            let goes_on = p.locked && self.rules.isolates_locked();
+            if p.locked && !goes_on {
+                self.saw("locked, at the scan");
+                self.cull(name);
+            } else if gen != min && !goes_on {
                 self.saw("walked");
                 self.put(name, gen, true);
-            } else if tier > limit || promoted {
+            } else if (tier > limit || promoted) && !goes_on {
                 p.forget_uses();
                 if promoted {
                     self.saw("lazily promoted");
                 } else {
-                    self.groups[g].tiers[kind][tier].total += 1;
-                    self.saw("spared");
+                    self.lruvec_mut(v).tiers[kind][tier].total += n;
+                    let large = n > 1;
+                    self.saw(if large { "large, spared" } else { "spared" });
                 }
                 self.put(name, min + 1, true);
             } else if old && (p.writeback || (p.dirty && !p.anon)) {
@@ -147,12 +162,14 @@ impl Model {
                     p.hidden = 0;
                 }
                 p.reclaim &= !old;
-                self.groups[g].counts.scanned[kind] += 1;
+                self.groups[v.g].counts.scanned[kind] += n as i64;
+                taken += n;
                 scan.taken.push(name);
                 continue;
             }
-            self.groups[g].counts.sorted += 1;
+            self.groups[v.g].counts.sorted += n as i64;
         }
+        scan.used_up = folios == batch;
         scan
     }
 
@@ -160,33 +177,39 @@ impl Model {
     fn shrink(
         &mut self,
         q: &mut Request,
-        g: usize,
+        v: At,
         kind: usize,
         taken: Vec<Name>,
         first: bool,
     ) -> Vec<Name> {
-        let (mut back, mut again) = (Vec::new(), Vec::new());
-        q.scanned += taken.len() as u64;
+        let (mut back, mut again, mut locked) = (Vec::new(), Vec::new(), Vec::new());
         for name in taken {
+            let n = self.pages[&name].size();
+            q.scanned += n;
             match self.decide(q, name) {
-                Fate::Freed => q.freed += 1,
+                Fate::Freed => q.freed += n,
                 Fate::Kept => back.push(name),
+                Fate::Locked => {
+                    if self.give_up_slot(name) {
+                        self.saw("locked, without its slot");
+                    }
+                    locked.push(name);
+                }
                 Fate::Activated => {
-                    self.groups[g].counts.activated += 1;
-                    let full = self.swap_is_full(g);
-                    let p = self.pages.get_mut(&name).unwrap();
-                    p.active = true;
-                    if p.slot && full && !p.writeback {
-                        (p.slot, p.dirty) = (false, true);
-                        self.give_slot_back(g);
+                    self.groups[v.g].counts.activated += n as i64;
+                    self.pages.get_mut(&name).unwrap().active = true;
+                    if self.swap_is_full(v.g) && self.give_up_slot(name) {
                         self.saw("slot given back");
                     }
                     back.push(name);
                 }
             }
         }
+        for name in locked {
+            self.queue(0, Wait::Add, name);
+        }
         for name in back {
-            let oldest = self.entry(name, false) == self.groups[g].min[kind];
+            let oldest = self.entry(name, false) == self.lruvec(v).min[kind];
             let p = self.pages.get_mut(&name).unwrap();
             if first && !(p.active || p.mapped || p.dirty || p.writeback) {
                 again.push(name);
@@ -203,11 +226,26 @@ impl Model {
         again
     }
 
+    /// A page that stays in memory needs no place in swap, if nobody is writing to it and page tables refer to the page.
+    fn give_up_slot(&mut self, name: Name) -> bool {
+        let p = self.pages.get_mut(&name).unwrap();
+        let gives = p.slot && p.mapped && !p.writeback;
+        if gives {
+            (p.slot, p.dirty) = (false, true);
+            self.give_slot_back(name.0);
+        }
+        gives
+    }
+
     /// What becomes of an isolated page.
     fn decide(&mut self, q: &Request, name: Name) -> Fate {
-        let g = name.0;
+        let (g, v) = (name.0, self.of(name));
         let held = self.batches.iter().any(|b| b.2 == name);
         let p = self.pages.get_mut(&name).unwrap();
+        if p.locked {
+            self.saw("locked, and taken");
+            return Fate::Locked;
+        }
         if p.writeback {
             p.reclaim = true;
             return Fate::Activated;
@@ -215,7 +253,7 @@ impl Model {
         if p.mapped && std::mem::take(&mut p.young) {
             p.workingset |= self.rules.exec_joins[0] && p.exec && !p.anon;
             let activate = p.found_used(&self.rules);
-            if self.groups[g].walker.space {
+            if self.lruvec(v).walker.space {
                 self.look_around(name, q.context);
             }
             return match activate {
@@ -250,16 +288,20 @@ impl Model {
         if held {
             return Fate::Kept;
         }
-        let kind = p.kind();
+        let page = p.clone();
+        let (kind, tier, n) = (page.kind(), page.tier(), page.size());
         let e = Evicted {
-            min: self.groups[g].min[kind],
-            low: p.refs.saturating_sub(1),
-            workingset: p.workingset,
+            from: v,
+            min: self.lruvec(v).min[kind],
+            low: page.refs.saturating_sub(1),
+            workingset: page.workingset,
         };
-        let group = &mut self.groups[g];
-        group.tiers[kind][p.tier()].total += 1;
-        group.counts.stolen[kind] += 1;
-        if p.anon {
+        self.lruvec_mut(v).tiers[kind][tier].total += n;
+        self.groups[g].counts.stolen[kind] += n as i64;
+        if n > 1 {
+            self.saw("large, gone");
+        }
+        if page.anon {
             self.swapped.insert(name);
         }
         self.gone.insert(name, e);
@@ -273,4 +315,6 @@ enum Fate {
     Freed,
     Kept,
     Activated,
+    /// To the unevictable list.
+    Locked,
 }

@@ -1,6 +1,7 @@
 //! A host with files, anonymous memory, page tables and swap, for the engine beside the model.
 
 use super::aging::{around, tables, ANON, TABLE};
+use super::rules::{Page, KILL};
 use crate::host::{grow, name, Made, Name, CPUS};
 use crate::Rng;
 use coldset_engine::memcg::CounterKind;
@@ -21,6 +22,17 @@ pub(super) struct Entry {
     pub(super) exec: bool,
 }
 
+/// What an engine is made for.
+pub(super) struct Machine {
+    pub(super) preset: &'static str,
+    /// Pages of each type that a memcg has.
+    pub(super) span: u32,
+    /// Pages.
+    pub(super) swap: u64,
+    pub(super) nodes: usize,
+    pub(super) min_ttl_ms: u64,
+}
+
 pub(super) struct Host {
     pub(super) eng: Engine,
     pub(super) ids: Vec<MemcgId>,
@@ -39,13 +51,18 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn new(preset: &str, r: &mut Rng, swap: u64, slow_swap: bool) -> (Self, Vec<Made>) {
+    pub(super) fn new(machine: &Machine, r: &mut Rng, slow_swap: bool) -> (Self, Vec<Made>) {
         let config = Config {
+            nr_nodes: machine.nodes as u32,
             nr_cpus: CPUS as u32,
             swap_synchronous: !slow_swap,
             ..Config::default()
         };
-        let mut eng = Engine::new(config, presets::preset(preset).unwrap()).unwrap();
+        let mut switches = presets::preset(machine.preset).unwrap();
+        let ttl = machine.min_ttl_ms.to_string();
+        switches.set("min_ttl_ms", &ttl).unwrap();
+        let mut eng = Engine::new(config, switches).unwrap();
+        let swap = machine.swap;
         let (ids, made) = grow(&mut eng, r);
         eng.set_swap(swap, swap);
         let host = Host {
@@ -60,32 +77,41 @@ impl Host {
             next_slot: 0,
             slow_swap,
             spaces: BTreeMap::new(),
-            span: 0,
+            span: machine.span,
         };
         (host, made)
     }
 
-    /// A machine of so many pages, of which kswapd keeps some free.
-    pub(super) fn set_zone(&mut self, managed: u64, low: u64, high: u64) {
-        let mut zone = Zone::new(NodeId(0), ZoneClass::Normal, managed);
-        (zone.min, zone.low, zone.high, zone.promo) = (low / 2, low, high, high);
-        self.eng.zones.set(vec![zone]);
+    /// Nodes of so many pages, of which their kswapd keeps some free.
+    pub(super) fn set_zones(&mut self, managed: u64, low: u64, high: u64) {
+        let zone = |node| {
+            let mut zone = Zone::new(NodeId(node), ZoneClass::Normal, managed);
+            (zone.min, zone.low, zone.high, zone.promo) = (low / 2, low, high, high);
+            zone
+        };
+        let nodes = self.eng.config().nr_nodes;
+        self.eng.zones.set((0..nodes).map(zone).collect());
     }
 
-    pub(super) fn bring_in(&mut self, cpu: usize, name: Name, mapped: bool, exec: bool) {
-        let memcg = self.ids[name.0];
-        self.eng.memcgs.charge_forced(memcg, CounterKind::Memory, 1);
-        if let Some(zone) = self.eng.zones.all_mut().first_mut() {
-            zone.free -= 1;
+    pub(super) fn bring_in(&mut self, cpu: usize, name: Name, page: &Page) {
+        let (memcg, node) = (self.ids[name.0], NodeId(page.node as u32));
+        let (mapped, exec) = (page.mapped, page.exec);
+        let memory = CounterKind::Memory;
+        self.eng.memcgs.charge_forced(memcg, memory, page.size());
+        if let Some(zone) = self.eng.zones.of_mut(node).first_mut() {
+            zone.free -= page.size();
         }
-        let lruvec = self.eng.lruvec_id(memcg, NodeId(0));
+        let lruvec = self.eng.lruvec_id(memcg, node);
         let anon = name.1 >= ANON;
         let mut flags = Flags::OWNED | Flags::UPTODATE;
         if anon {
             flags |= Flags::ANON | Flags::SWAPBACKED;
         }
         let object = ObjectId(name.0 as u32);
-        let new = NewFolio::page(lruvec, object, name.1, flags);
+        let new = NewFolio {
+            order: page.order,
+            ..NewFolio::page(lruvec, object, name.1, flags)
+        };
         let id = self.eng.folio_alloc(new);
         if let Some(Some(shadow)) = self.shadows.remove(&name) {
             let site = match mapped {
@@ -105,8 +131,17 @@ impl Host {
         self.eng.lru_add(cpu as u16, id, mapped);
         if anon {
             self.eng.folio_put(id, 1);
+        } else if page.order > 0 {
+            // One for each slot of the page cache.
+            self.eng.folio_get(id, page.size() as u32 - 1);
         }
         self.folios.insert(name, id);
+    }
+
+    /// What is remembered of a page is found by the reader of another memcg.
+    pub(super) fn take_over(&mut self, from: Name, to: Name) {
+        let shadow = self.shadows.remove(&from).expect("evicted");
+        self.shadows.insert(to, shadow);
     }
 
     pub(super) fn map(&mut self, name: Name, exec: bool) {
@@ -127,8 +162,13 @@ impl Host {
             if self.table.remove(&name).is_some() {
                 self.eng.folio_unmap(id);
             }
+            if self.eng.folio(id).has(Flags::MLOCKED) {
+                self.eng.munlock(0, id);
+                self.eng.lru_add_drain_all();
+            }
             self.eng.clear_dirty(id);
-            let held = if name.1 >= ANON { 1 } else { 2 };
+            let pages = self.eng.folio(id).nr_pages() as u32;
+            let held = if name.1 >= ANON { 1 } else { 1 + pages };
             assert!(self.eng.folio_put(id, held), "{name:?}");
         }
         if let Some(slot) = self.swapped.remove(&name) {
@@ -205,6 +245,7 @@ impl Host {
                         victims.push(name);
                     }
                 }
+                Work::OomKill => victims.push(KILL),
                 Work::Yield | Work::Spin | Work::WakeFlushers | Work::Balance { .. } => {}
                 Work::Throttle { .. } | Work::WakeThrottled { .. } => {}
                 work => panic!("{work:?}"),

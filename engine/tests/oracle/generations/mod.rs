@@ -6,11 +6,17 @@
 //! the controller are kept by tier as they are in the text.
 
 mod aging;
+mod batches;
+mod compare;
 mod evict;
 mod host;
+mod kswapd;
+mod learning;
+mod locked;
 mod model;
 mod pair;
 mod programs;
 mod request;
 mod root;
 mod rules;
+mod ttl;

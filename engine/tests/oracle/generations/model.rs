@@ -1,18 +1,21 @@
 //! The state of the model: one table of pages, and of each memcg what its generations and its controller count.
 
+use super::batches::Wait;
+use super::root::Order;
 use super::rules::{On, Page, Rules};
-use crate::host::{Made, Name, BATCH};
+use crate::host::{Made, Name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is remembered of a page that was evicted.
 #[derive(Clone, Debug)]
 pub(super) struct Evicted {
+    pub(super) from: At,
     pub(super) min: u64,
     pub(super) low: u64,
     pub(super) workingset: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Tier {
     pub(super) refaulted: u64,
     pub(super) total: u64,
@@ -31,6 +34,8 @@ pub(super) struct Counts {
     pub(super) sorted: i64,
     pub(super) activated: i64,
     pub(super) rotated: i64,
+    pub(super) culled: i64,
+    pub(super) rescued: i64,
     pub(super) low_events: i64,
 }
 
@@ -39,31 +44,51 @@ pub(super) struct Group {
     pub(super) offline: bool,
     /// Pages in memory, without those below.
     pub(super) pages: u64,
-    pub(super) min: [u64; 2],
-    pub(super) max: u64,
-    pub(super) tiers: [[Tier; 4]; 2],
     pub(super) counts: Counts,
     /// Effective min and low, as of the last visit.
     pub(super) granted: [u64; 2],
-    /// Where the shared walk of its limit stands.
-    pub(super) walk: Option<usize>,
     pub(super) swappiness: u64,
     pub(super) swap_max: u64,
     pub(super) swap_used: u64,
+}
+
+/// A memcg on a node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct At {
+    pub(super) g: usize,
+    pub(super) node: usize,
+}
+
+/// What a memcg has on a node.
+pub(super) struct Lruvec {
+    pub(super) min: [u64; 2],
+    pub(super) max: u64,
+    /// When each generation was opened.
+    pub(super) born: BTreeMap<u64, u64>,
+    pub(super) tiers: [[Tier; 4]; 2],
+    /// Where the shared walk of its limit stands.
+    pub(super) walk: Option<usize>,
     pub(super) walker: super::aging::Walker,
 }
 
-/// The lists of a CPU that wait to be changed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Wait {
-    Add,
-    Rotate,
-    Activate,
+impl Lruvec {
+    fn new() -> Self {
+        Lruvec {
+            min: [0; 2],
+            max: 3,
+            born: (0..4).map(|seq| (seq, 0)).collect(),
+            tiers: Default::default(),
+            walk: None,
+            walker: super::aging::Walker::default(),
+        }
+    }
 }
 
 pub(crate) struct Model {
     pub(super) rules: Rules,
     pub(super) groups: Vec<Group>,
+    /// By memcg and node.
+    lruvecs: Vec<Vec<Lruvec>>,
     pub(super) pages: BTreeMap<Name, Page>,
     pub(super) gone: BTreeMap<Name, Evicted>,
     pub(super) batches: Vec<(usize, Wait, Name)>,
@@ -79,33 +104,37 @@ pub(crate) struct Model {
     pub(super) swapped: BTreeSet<Name>,
     /// Counts of the machine: scanned and freed by who asked, and sorted.
     pub(super) machine: ([[i64; 2]; 3], i64),
+    /// Nanoseconds, and for how many of them a working set is protected.
+    pub(super) now: u64,
+    pub(super) min_ttl: u64,
     /// How often each rule has been at work.
     pub(super) seen: BTreeMap<&'static str, u64>,
-    /// The order of memcgs in root reclaim.
-    pub(super) order: super::root::Order,
+    /// The order of memcgs in root reclaim, by node.
+    pub(super) orders: Vec<Order>,
 }
 
 impl Model {
-    pub(super) fn new(preset: &str, made: Vec<Made>, seed: u64) -> Self {
+    pub(super) fn new(preset: &str, made: Vec<Made>, seed: u64, nodes: usize) -> Self {
         let groups = made.into_iter().map(|made| Group {
             made,
             offline: false,
             pages: 0,
-            min: [0; 2],
-            max: 3,
-            tiers: Default::default(),
             counts: Counts::default(),
             granted: [0; 2],
-            walk: None,
             swappiness: 60,
             swap_max: u64::MAX,
             swap_used: 0,
-            walker: super::aging::Walker::default(),
         });
         let groups: Vec<_> = groups.collect();
         Model {
             rules: Rules::of(preset),
-            order: super::root::Order::new(seed, groups.len()),
+            orders: (0..nodes as u64)
+                .map(|node| Order::new(seed + node, groups.len()))
+                .collect(),
+            lruvecs: groups
+                .iter()
+                .map(|_| (0..nodes).map(|_| Lruvec::new()).collect())
+                .collect(),
             groups,
             pages: BTreeMap::new(),
             gone: BTreeMap::new(),
@@ -117,8 +146,28 @@ impl Model {
             fast_swap: true,
             swapped: BTreeSet::new(),
             machine: Default::default(),
+            now: 0,
+            min_ttl: 0,
             seen: BTreeMap::new(),
         }
+    }
+
+    pub(super) fn lruvec(&self, v: At) -> &Lruvec {
+        &self.lruvecs[v.g][v.node]
+    }
+
+    pub(super) fn lruvec_mut(&mut self, v: At) -> &mut Lruvec {
+        &mut self.lruvecs[v.g][v.node]
+    }
+
+    pub(super) fn nodes(&self) -> usize {
+        self.orders.len()
+    }
+
+    /// Where a page in memory belongs.
+    pub(super) fn of(&self, name: Name) -> At {
+        let node = self.pages[&name].node;
+        At { g: name.0, node }
     }
 
     pub(super) fn saw(&mut self, what: &'static str) {
@@ -136,36 +185,52 @@ impl Model {
         inside.map(|k| self.groups[k].pages).sum()
     }
 
-    pub(super) fn own(&self, g: usize) -> impl Iterator<Item = (&Name, &Page)> {
-        self.pages.range((g, 0)..(g + 1, 0))
+    pub(super) fn own(&self, v: At) -> impl Iterator<Item = (&Name, &Page)> {
+        let of = self.pages.range((v.g, 0)..(v.g + 1, 0));
+        of.filter(move |(_, p)| p.node == v.node)
     }
 
-    /// Pages on the list of a generation, the next victim first.
-    pub(super) fn list(&self, g: usize, kind: usize, seq: u64) -> Vec<Name> {
-        let mut on: Vec<_> = self
-            .own(g)
-            .filter(|(_, p)| p.kind() == kind)
-            .filter_map(|(&n, p)| p.on.filter(|on| on.list == seq).map(|on| (on.at, n)))
-            .collect();
+    fn listed(&self, v: At, kind: usize, seq: u64) -> impl Iterator<Item = (i64, Name)> + '_ {
+        self.own(v).filter_map(move |(&n, p)| {
+            let on = p.on.filter(|on| on.list == seq && p.kind() == kind);
+            on.map(|on| (on.at, n))
+        })
+    }
+
+    pub(super) fn list_is_empty(&self, v: At, kind: usize, seq: u64) -> bool {
+        self.listed(v, kind, seq).next().is_none()
+    }
+
+    /// Up to `n` pages on the list of a generation, the next victim first.
+    pub(super) fn list(&self, v: At, kind: usize, seq: u64, n: usize) -> Vec<Name> {
+        let mut on: Vec<_> = self.listed(v, kind, seq).collect();
+        if n < on.len() {
+            on.select_nth_unstable(n);
+            on.truncate(n);
+        }
         on.sort_unstable();
-        on.into_iter().map(|(_, n)| n).collect()
+        on.into_iter().map(|(_, name)| name).collect()
     }
 
-    /// Pages that belong to a generation.
-    pub(super) fn size(&self, g: usize, kind: usize, seq: u64) -> u64 {
-        let of = |p: &Page| p.kind() == kind && p.on.is_some_and(|on| on.gen == seq);
-        self.own(g).filter(|(_, p)| of(p)).count() as u64
+    /// Pages that belong to each generation, by type and number.
+    pub(super) fn sizes(&self, v: At) -> BTreeMap<(usize, u64), u64> {
+        let mut sizes = BTreeMap::new();
+        for (_, p) in self.own(v) {
+            if let Some(on) = p.on {
+                *sizes.entry((p.kind(), on.gen)).or_insert(0) += p.size();
+            }
+        }
+        sizes
     }
 
     /// Pages of a type as statistics have them: inactive, and active, which are those of the two youngest generations.
-    pub(super) fn lists(&self, g: usize, kind: usize) -> [u64; 2] {
-        let max = self.groups[g].max;
+    pub(super) fn lists(&self, v: At, kind: usize) -> [u64; 2] {
+        let max = self.lruvec(v).max;
         let mut lists = [0; 2];
-        for on in self
-            .own(g)
-            .filter_map(|(_, p)| p.on.filter(|_| p.kind() == kind))
-        {
-            lists[usize::from(on.gen == max || on.gen + 1 == max)] += 1;
+        for (_, p) in self.own(v).filter(|(_, p)| p.kind() == kind) {
+            if let Some(on) = p.on {
+                lists[usize::from(on.gen == max || on.gen + 1 == max)] += p.size();
+            }
         }
         lists
     }
@@ -179,7 +244,7 @@ impl Model {
 
     /// The generation that a page would enter.
     pub(super) fn entry(&self, name: Name, rotated: bool) -> u64 {
-        let (g, p) = (&self.groups[name.0], &self.pages[&name]);
+        let (l, p) = (self.lruvec(self.of(name)), &self.pages[&name]);
         let in_use = p.workingset || (self.rules.since_72 && p.refs > 0);
         let distance = if p.active {
             2 - u64::from(p.workingset)
@@ -190,7 +255,7 @@ impl Model {
         } else {
             4 - u64::from(in_use)
         };
-        (g.max + 1).saturating_sub(distance).max(g.min[p.kind()])
+        (l.max + 1).saturating_sub(distance).max(l.min[p.kind()])
     }
 
     pub(super) fn insert(&mut self, name: Name, rotated: bool) {
@@ -199,56 +264,17 @@ impl Model {
         self.put(name, seq, !rotated);
     }
 
-    // ------------------------------------------------------------ batches
-
-    pub(super) fn queue(&mut self, cpu: usize, wait: Wait, name: Name) {
-        self.batches.push((cpu, wait, name));
-        let of = |b: &&(usize, Wait, Name)| (b.0, b.1) == (cpu, wait);
-        if self.batches.iter().filter(of).count() == BATCH {
-            self.drain(cpu, wait);
-        }
-    }
-
-    fn drain(&mut self, cpu: usize, wait: Wait) {
-        let (now, left) = std::mem::take(&mut self.batches)
-            .into_iter()
-            .partition(|b: &(usize, Wait, Name)| (b.0, b.1) == (cpu, wait));
-        self.batches = left;
-        for (.., name) in now {
-            // What has been isolated meanwhile is left alone.
-            if wait != Wait::Add && self.pages[&name].on.is_none() {
-                continue;
-            }
-            let counts = &mut self.groups[name.0].counts;
-            match wait {
-                Wait::Add => self.insert(name, false),
-                Wait::Rotate => {
-                    counts.rotated += 1;
-                    self.pages.get_mut(&name).unwrap().active = false;
-                    self.insert(name, true);
-                }
-                Wait::Activate => {
-                    counts.activated += 1;
-                    self.pages.get_mut(&name).unwrap().active = true;
-                    self.insert(name, false);
-                }
-            }
-        }
-    }
-
-    pub(super) fn drain_cpu(&mut self, cpu: usize) {
-        for wait in [Wait::Add, Wait::Rotate, Wait::Activate] {
-            self.drain(cpu, wait);
-        }
-    }
-
     // ------------------------------------------------------------ what programs do
 
     /// A page comes into memory: by a read, or by a fault that maps it.
     pub(super) fn bring_in(&mut self, cpu: usize, name: Name, mut page: Page) {
         let fault = page.mapped;
         if let Some(e) = self.gone.remove(&name) {
-            self.refault(&mut page, name.0, &e, fault);
+            let v = At {
+                g: name.0,
+                node: page.node,
+            };
+            self.refault(&mut page, v, &e, fault);
         }
         if self.swapped.remove(&name) {
             self.give_slot_back(name.0);
@@ -260,16 +286,29 @@ impl Model {
                 (page.refs, page.hidden) = (1, 0);
             }
         }
+        self.groups[name.0].pages += page.size();
         self.pages.insert(name, page);
-        self.groups[name.0].pages += 1;
         self.queue(cpu, Wait::Add, name);
     }
 
-    fn refault(&mut self, page: &mut Page, g: usize, e: &Evicted, fault: bool) {
+    fn refault(&mut self, page: &mut Page, v: At, e: &Evicted, fault: bool) {
+        if e.from != v {
+            let other_memcg = e.from.g != v.g;
+            self.saw(if other_memcg {
+                "back in another memcg"
+            } else {
+                "back on another node"
+            });
+            return;
+        }
         let (kind, since_72) = (page.kind(), self.rules.since_72);
-        let g = &mut self.groups[g];
-        g.counts.refaults[kind] += 1;
-        if g.max - e.min >= 4 {
+        let n = page.size();
+        if n > 1 {
+            self.saw("large, back");
+        }
+        let (g, l) = (&mut self.groups[v.g], &mut self.lruvecs[v.g][v.node]);
+        g.counts.refaults[kind] += n as i64;
+        if l.max - e.min >= 4 {
             self.saw("late refault");
             return;
         }
@@ -278,13 +317,13 @@ impl Model {
             workingset: e.workingset,
             ..Page::default()
         };
-        g.tiers[kind][was.tier()].refaulted += 1;
+        l.tiers[kind][was.tier()].refaulted += n;
         if fault && (e.workingset || !since_72) {
-            g.counts.activated_refaults[kind] += 1;
+            g.counts.activated_refaults[kind] += n as i64;
         }
         if e.workingset {
             page.workingset = true;
-            g.counts.restored[kind] += 1;
+            g.counts.restored[kind] += n as i64;
             self.saw("restored");
         } else {
             page.hidden = e.low;
@@ -295,7 +334,7 @@ impl Model {
     pub(super) fn written(&mut self, cpu: usize, name: Name) {
         let p = self.pages.get_mut(&name).unwrap();
         p.writeback = false;
-        if std::mem::take(&mut p.reclaim) && p.on.is_some() && !p.dirty {
+        if std::mem::take(&mut p.reclaim) && p.on.is_some() && !p.dirty && !p.locked {
             self.queue(cpu, Wait::Rotate, name);
         }
     }
@@ -303,7 +342,7 @@ impl Model {
     /// A page leaves memory.
     pub(super) fn remove(&mut self, name: Name) -> Option<Page> {
         let page = self.pages.remove(&name);
-        self.groups[name.0].pages -= u64::from(page.is_some());
+        self.groups[name.0].pages -= page.as_ref().map_or(0, |p| p.size());
         page
     }
 

@@ -1,7 +1,7 @@
 //! Requests for pages of a limit, and the loop over one memcg (`docs/rules/reclaim-loop.md`).
 
 use super::aging::types;
-use super::model::{Counts, Model};
+use super::model::{At, Counts, Model};
 use super::rules::Form;
 use crate::protection::part;
 
@@ -20,6 +20,8 @@ pub(super) struct Request {
     /// The memcg whose limit it is; 0: the machine.
     pub(super) target: usize,
     pub(super) want: u64,
+    /// The node whose kswapd asks, or of the task.
+    pub(super) node: usize,
     pub(super) freed: u64,
     pub(super) scanned: u64,
     pub(super) priority: u32,
@@ -39,6 +41,7 @@ impl Request {
             who,
             target,
             want,
+            node: 0,
             freed: 0,
             scanned: 0,
             priority: 12,
@@ -118,14 +121,17 @@ impl Model {
             q.priority = 12;
             loop {
                 q.scanned = 0;
-                let before = q.freed;
-                if q.root() {
-                    self.shrink_root(q);
-                } else {
-                    self.round(q);
-                }
-                if q.freed > before {
-                    self.order.failures = 0;
+                let nodes = self.nodes();
+                for node in (q.node..nodes).chain(0..q.node) {
+                    let before = q.freed;
+                    if q.root() {
+                        self.shrink_root(q, node);
+                    } else {
+                        self.round(q, node);
+                    }
+                    if q.freed > before {
+                        self.orders[node].failures = 0;
+                    }
                 }
                 if q.freed >= q.want || q.priority == 0 {
                     break;
@@ -145,41 +151,46 @@ impl Model {
         }
     }
 
-    fn round(&mut self, q: &mut Request) {
+    fn round(&mut self, q: &mut Request, node: usize) {
         let order = self.order(q.target);
         if q.full {
-            order.into_iter().for_each(|g| self.visit(q, g));
+            for g in order {
+                self.visit(q, At { g, node });
+            }
             return;
         }
         // The walk goes on behind the one that the last request has stopped at. If that was the end, it begins anew.
-        let stands = self.groups[q.target].walk;
+        let root = At { g: q.target, node };
+        let stands = self.lruvec(root).walk;
         let next = stands.map_or(0, |at| 1 + order.iter().position(|&g| g == at).unwrap());
         for &g in &order[next % order.len()..] {
-            self.groups[q.target].walk = Some(g);
-            self.visit(q, g);
-            if q.freed >= q.want {
+            self.lruvec_mut(root).walk = Some(g);
+            if self.visit(q, At { g, node }) && q.freed >= q.want {
                 return;
             }
         }
-        self.groups[q.target].walk = None;
+        self.lruvec_mut(root).walk = None;
     }
 
-    fn visit(&mut self, q: &mut Request, g: usize) {
+    /// False: the memcg is protected.
+    fn visit(&mut self, q: &mut Request, v: At) -> bool {
+        let g = v.g;
         let [below_min, below_low] = self.below(q, g);
         if below_min {
-            return;
+            return false;
         }
         if below_low {
             if !q.low {
                 q.low_skipped = true;
-                return;
+                return false;
             }
             self.groups[g].counts.low_events += 1;
             self.saw("below low");
         }
-        if self.shrink_memcg(q, g) {
-            self.order.rotate(g);
+        if self.shrink_memcg(q, v) {
+            self.orders[v.node].rotate(g);
         }
+        true
     }
 
     // ------------------------------------------------------------ one memcg
@@ -199,23 +210,24 @@ impl Model {
     }
 
     /// Pages of generations that may be evicted.
-    pub(super) fn evictable(&self, g: usize, swappiness: u64) -> u64 {
-        let (of, max) = (types(swappiness), self.groups[g].max);
+    pub(super) fn evictable(&self, v: At, swappiness: u64) -> u64 {
+        let (of, max) = (types(swappiness), self.lruvec(v).max);
         let on = |p: &super::rules::Page| p.on.is_some_and(|on| on.gen <= max);
-        let pages = self.own(g).filter(|(_, p)| of.contains(&p.kind()) && on(p));
-        pages.count() as u64
+        let pages = self.own(v).filter(|(_, p)| of.contains(&p.kind()) && on(p));
+        pages.map(|(_, p)| p.size()).sum()
     }
 
     /// Those that a memcg offers, after its protection: even none brings the floor, if it is because `low` is ignored.
-    fn open(&self, q: &mut Request, g: usize, swappiness: u64) -> u64 {
-        let guard = self.guard(q, g);
-        let (size, usage) = (self.evictable(g, swappiness), self.usage(g));
+    fn open(&self, q: &mut Request, v: At, swappiness: u64) -> u64 {
+        let guard = self.guard(q, v.g);
+        let (size, usage) = (self.evictable(v, swappiness), self.usage(v.g));
         let rest = |n: u64| (size - size * n / (usage.max(n) + 1)).max(32);
         guard.map_or(size, rest)
     }
 
     /// Takes from a memcg. True: it is to be rotated in root reclaim.
-    pub(super) fn shrink_memcg(&mut self, q: &mut Request, g: usize) -> bool {
+    pub(super) fn shrink_memcg(&mut self, q: &mut Request, v: At) -> bool {
+        let g = v.g;
         self.drain_cpu(0);
         let swappiness = self.swappiness(q, g);
         if swappiness == 201 && self.rules.anon_only && !self.can_swap(q, g) {
@@ -225,9 +237,9 @@ impl Model {
         let had = q.context;
         let before = self.groups[g].counts;
         let rotate = if self.rules.old_loop() {
-            self.rounds(q, g, swappiness)
+            self.rounds(q, v, swappiness)
         } else {
-            self.budget(q, g, swappiness)
+            self.budget(q, v, swappiness)
         };
         q.context = had;
         self.count_for_the_machine(q, before, self.groups[g].counts);
@@ -247,17 +259,18 @@ impl Model {
         }
     }
 
-    fn budget(&mut self, q: &mut Request, g: usize, swappiness: u64) -> bool {
+    fn budget(&mut self, q: &mut Request, v: At, swappiness: u64) -> bool {
+        let g = v.g;
         let v5 = self.rules.form == Form::V5;
         let offline = self.groups[g].offline;
         let mut budget = if offline {
             self.saw("offline");
-            self.evictable(g, swappiness)
+            self.evictable(v, swappiness)
         } else {
-            self.open(q, g, swappiness) >> q.priority
+            self.open(q, v, swappiness) >> q.priority
         };
         if budget == 0 && q.priority < 12 && v5 && !offline {
-            budget = self.evictable(g, swappiness).min(32);
+            budget = self.evictable(v, swappiness).min(32);
             self.saw("least budget");
         }
         let mut rotate = budget == 0 && v5;
@@ -268,14 +281,14 @@ impl Model {
             if self.below_min(q, g) {
                 return true;
             }
-            let left = self.left(g, swappiness);
+            let left = self.left(v, swappiness);
             let ages = left < 2 || (left == 2 && q.priority < 12);
             if ages {
-                self.age(g, swappiness);
+                self.age(v, swappiness);
                 q.context = true;
                 rotate = true;
             }
-            let scanned = self.evict(q, g, swappiness, budget.min(64));
+            let scanned = self.evict(q, v, swappiness, budget.min(64));
             if scanned == 0 || self.has_enough(q) || (q.root() && ages) {
                 break;
             }
@@ -285,31 +298,32 @@ impl Model {
     }
 
     /// The loop before the series: a new budget in each round.
-    fn rounds(&mut self, q: &mut Request, g: usize, swappiness: u64) -> bool {
+    fn rounds(&mut self, q: &mut Request, v: At, swappiness: u64) -> bool {
+        let g = v.g;
         let mut total = 0;
         loop {
             if self.below_min(q, g) {
                 return true;
             }
-            let left = self.left(g, swappiness);
+            let left = self.left(v, swappiness);
             // An offline memcg gives all it has, as long as it has something to give.
             let whole = match left < 2 || !self.groups[g].offline {
                 true => 0,
-                false => self.evictable(g, swappiness),
+                false => self.evictable(v, swappiness),
             };
             let open = match whole {
-                0 => self.open(q, g, swappiness) >> q.priority,
+                0 => self.open(q, v, swappiness) >> q.priority,
                 _ => whole,
             };
             if whole == 0 && left <= 2 && q.priority < 12 {
-                self.age(g, swappiness);
+                self.age(v, swappiness);
                 return true;
             }
             let budget = if left < 2 { 0 } else { open };
             if budget == 0 {
                 return false;
             }
-            let scanned = self.evict(q, g, swappiness, budget.min(4096));
+            let scanned = self.evict(q, v, swappiness, budget.min(4096));
             total += scanned;
             if scanned == 0 || total >= budget || self.has_enough(q) {
                 return false;
@@ -322,6 +336,6 @@ impl Model {
         if !q.root() && self.rules.form != Form::Merged {
             return false;
         }
-        q.freed >= q.want.max(2) || (q.who == Who::Kswapd && self.free_above_high())
+        q.freed >= q.want.max(2) || (q.who == Who::Kswapd && self.free_above_high(q.node))
     }
 }

@@ -3,8 +3,9 @@
 //! Which bin a memcg comes to is random, so the lists themselves are the engine's; they have a model of their own. What
 //! becomes of a memcg after each visit is this model's.
 
-use super::model::Model;
+use super::model::{At, Model};
 use super::request::{Request, Who};
+use super::rules::KILL;
 use coldset_engine::memcg::{LruOp, MemcgLru};
 use coldset_engine::MemcgId;
 
@@ -12,7 +13,7 @@ pub(super) struct Order {
     lists: MemcgLru,
     /// Memcgs that were put off at their last move.
     put_off: Vec<bool>,
-    /// Pages of the only zone, and its high mark.
+    /// Pages of the node's only zone, and its high mark.
     pub(super) managed: u64,
     pub(super) high: u64,
     /// Runs of kswapd in a row that freed nothing.
@@ -50,43 +51,55 @@ impl Order {
 
 impl Model {
     /// One round of root reclaim.
-    pub(super) fn shrink_root(&mut self, q: &mut Request) {
+    pub(super) fn shrink_root(&mut self, q: &mut Request, node: usize) {
         self.drain_cpu(0);
-        self.begin_lower(q);
-        let mut walk = self.order.lists.walk_begin();
-        while let Some(id) = self.order.lists.walk_next(&mut walk) {
+        self.begin_lower(q, node);
+        let mut walk = self.orders[node].lists.walk_begin();
+        while let Some(id) = self.orders[node].lists.walk_next(&mut walk) {
             let g = id.0 as usize;
-            let op = self.visit_in_turn(q, g);
+            let skipped = self.skips(q, At { g, node });
+            let op = match skipped {
+                Some(op) => Some(op),
+                None => self.visit_in_turn(q, At { g, node }),
+            };
             if let Some(op) = op {
-                self.order.note(g, op);
+                self.orders[node].note(g, op);
             }
             walk.set_result(op);
-            if self.has_enough(q) {
+            // Another node may have brought enough: it is noticed behind a memcg that something was to be taken from.
+            if skipped.is_none() && self.has_enough(q) {
                 self.saw("walk ended at the target");
                 break;
             }
         }
-        self.order.lists.walk_stop(&mut walk);
+        self.orders[node].lists.walk_stop(&mut walk);
         if q.freed > 0 {
-            self.order.failures = 0;
+            self.orders[node].failures = 0;
         }
     }
 
-    fn visit_in_turn(&mut self, q: &mut Request, g: usize) -> Option<LruOp> {
-        let put_off = self.order.put_off[g];
+    /// What becomes of a memcg that is protected.
+    fn skips(&mut self, q: &Request, v: At) -> Option<LruOp> {
+        let g = v.g;
         let [below_min, below_low] = self.below(q, g);
         if below_min {
             return Some(LruOp::Young);
         }
         if below_low {
-            if !put_off {
+            if !self.orders[v.node].put_off[g] {
                 return Some(LruOp::Tail);
             }
             self.groups[g].counts.low_events += 1;
             self.saw("below low");
         }
-        let rotate = self.shrink_memcg(q, g);
-        let size = self.evictable(g, self.swappiness(q, g));
+        None
+    }
+
+    fn visit_in_turn(&mut self, q: &mut Request, v: At) -> Option<LruOp> {
+        let g = v.g;
+        let put_off = self.orders[v.node].put_off[g];
+        let rotate = self.shrink_memcg(q, v);
+        let size = self.evictable(v, self.swappiness(q, g));
         let offline = self.groups[g].offline;
         let sizable = if offline {
             size > 0
@@ -102,7 +115,7 @@ impl Model {
     }
 
     /// A large request begins where the share of what is there is about what it wants.
-    fn begin_lower(&mut self, q: &mut Request) {
+    fn begin_lower(&mut self, q: &mut Request, node: usize) {
         if q.priority < 12 || q.want < 64 {
             return;
         }
@@ -110,7 +123,7 @@ impl Model {
         let kinds = if swap { 0..2 } else { 1..2 };
         let pages: u64 = kinds
             .flat_map(|kind| (0..self.groups.len()).map(move |g| (g, kind)))
-            .map(|(g, kind)| self.lists(g, kind)[0])
+            .map(|(g, kind)| self.lists(At { g, node }, kind)[0])
             .sum();
         let bits = |n: u64| i64::from(64 - n.leading_zeros());
         let priority = bits(pages) - 1 - bits(q.want - 1);
@@ -120,32 +133,42 @@ impl Model {
         }
     }
 
-    fn free(&self) -> u64 {
-        self.order.managed - self.pages.len() as u64
+    fn free(&self, node: usize) -> u64 {
+        let here = self.pages.values().filter(|p| p.node == node);
+        self.orders[node].managed - here.map(|p| p.size()).sum::<u64>()
     }
 
-    pub(super) fn free_above_high(&self) -> bool {
-        self.free() > self.order.high + 64
+    pub(super) fn free_above_high(&self, node: usize) -> bool {
+        self.free(node) > self.orders[node].high + 64
     }
 
-    fn balanced(&self) -> bool {
-        self.free() > self.order.high
+    fn balanced(&self, node: usize) -> bool {
+        self.free(node) > self.orders[node].high
     }
 
     /// A run of kswapd. Pages freed.
-    pub(super) fn kswapd(&mut self) -> u64 {
-        let mut q = Request::new(Who::Kswapd, 0, self.order.high.max(32));
+    pub(super) fn kswapd(&mut self, node: usize) -> u64 {
+        let mut q = Request::new(Who::Kswapd, 0, self.orders[node].high.max(32));
+        q.node = node;
+        self.saw("kswapd");
         let mut freed = 0;
-        while q.priority >= 1 && !self.balanced() {
+        while q.priority >= 1 && !self.balanced(node) {
             (q.scanned, q.freed) = (0, 0);
-            self.shrink_root(&mut q);
+            if self.in_danger(&q) {
+                self.saw("a working set is in danger");
+                self.victims.push(KILL);
+            }
+            self.shrink_root(&mut q, node);
             freed += q.freed;
+            if q.scanned == q.want && q.freed > 0 && !self.balanced(node) {
+                self.saw("scanned just enough");
+            }
             if q.scanned.max(q.freed) < q.want || q.freed == 0 {
                 q.priority -= 1;
             }
         }
         if freed == 0 && q.priority < 1 {
-            self.order.failures += 1;
+            self.orders[node].failures += 1;
             self.saw("kswapd without progress");
         }
         freed

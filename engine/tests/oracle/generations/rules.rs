@@ -1,5 +1,10 @@
 //! What the presets differ in, and what a page remembers of its uses.
 
+use crate::host::Name;
+
+/// Stands among the victims where the OOM killer was called.
+pub(crate) const KILL: Name = (usize::MAX, 0);
+
 /// The form of the reclaim loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Form {
@@ -66,6 +71,11 @@ impl Rules {
         self.form == Form::Merged
     }
 
+    /// The scan takes what is locked as it takes the rest, and finds out later.
+    pub(crate) fn isolates_locked(&self) -> bool {
+        self.form == Form::Merged
+    }
+
     /// The loop before the series.
     pub(crate) fn old_loop(&self) -> bool {
         self.form == Form::Base
@@ -83,6 +93,13 @@ pub(crate) struct On {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Page {
+    /// Its pages are 2 to the power of this.
+    pub(crate) order: u8,
+    pub(crate) node: usize,
+    /// Locked into memory.
+    pub(crate) locked: bool,
+    /// It is on the unevictable list, or on its way there.
+    pub(crate) unevictable: bool,
     /// Accesses that count: 0 to 4. Above 0 is "referenced".
     pub(crate) refs: u64,
     /// What a refault has left in the field, without "referenced".
@@ -104,6 +121,10 @@ pub(crate) struct Page {
 }
 
 impl Page {
+    pub(crate) fn size(&self) -> u64 {
+        1 << self.order
+    }
+
     pub(crate) fn kind(&self) -> usize {
         usize::from(!self.anon)
     }
