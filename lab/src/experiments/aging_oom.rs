@@ -27,7 +27,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     // Most of the time is the larger size.
     quick: Quick {
         effort_permille: 188,
-        params: &[("sizes", "16g")],
+        params: &[("sizes", "16g"), ("closer", "1")],
     },
     scale: 64,
     params: PARAMS,
@@ -82,6 +82,12 @@ const PARAMS: &[ParamDoc] = &[
         "both",
         "which size to run: 16g, 48g or both (the acceptance rows need both)",
     ),
+    ParamDoc::new(
+        "closer",
+        "2",
+        "the first size is at so many times the scale: with few pages, chance decides when it is killed",
+    )
+    .up_to(CLOSER_MAX),
     ParamDoc::new("file_mib", "8192", "size of the file, MiB"),
     ParamDoc::new(
         "readers",
@@ -109,6 +115,8 @@ const PARAMS: &[ParamDoc] = &[
     ParamDoc::new("read_ahead", "round", "round: a fault reads 32 pages round its own; windows: the kernel's windows of 128 KiB, which are read before they are missing (ten times the CPU time: docs/systems/reclaim-loop.md)"),
 ];
 
+/// Full size from the usual scale.
+const CLOSER_MAX: u64 = 64;
 /// Pages a reader loads from before it looks at the clock: less than a quantum.
 const RUN: u32 = 128;
 /// The older tool loads one byte of so many pages.
@@ -278,9 +286,13 @@ fn sizes(input: &RunInput) -> Result<Vec<&'static str>, ExperimentError> {
     ];
     let (small, large) = input.word("sizes", &words, "16g, 48g or both")?;
     let wanted = [small, large];
-    for ((_, limit, anon), wanted) in SIZES.iter().zip(wanted) {
+    let own = [
+        &["limit_mib", "anon_mib", "closer"][..],
+        &["large_limit_mib", "large_anon_mib"],
+    ];
+    for (own, wanted) in own.into_iter().zip(wanted) {
         if !wanted {
-            input.refuse(&[limit, anon], "this size does not run (sizes)")?;
+            input.refuse(own, "this size does not run (sizes)")?;
         }
     }
     let names = SIZES.iter().zip(wanted).filter(|(_, w)| *w);
@@ -288,7 +300,8 @@ fn sizes(input: &RunInput) -> Result<Vec<&'static str>, ExperimentError> {
 }
 
 fn hosts(input: &RunInput) -> Result<Vec<Host>, ExperimentError> {
-    sizes(input)?.into_iter().map(|s| host(input, s)).collect()
+    let one = |size| host(&at_its_scale(input, size)?, size);
+    sizes(input)?.into_iter().map(one).collect()
 }
 
 fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
@@ -298,7 +311,7 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
     let one = |(size, limit, anon)| {
         let mut part = RunResult::new(&input.variant, input.seed);
         if wanted.contains(&size) {
-            run_one(input, size, (limit, anon), &mut part)?;
+            run_one(&at_its_scale(input, size)?, size, (limit, anon), &mut part)?;
         }
         Ok::<_, ExperimentError>(part)
     };
@@ -309,6 +322,19 @@ fn run(input: &RunInput) -> Result<RunResult, ExperimentError> {
         r.histograms.extend(part.histograms);
     }
     Ok(r)
+}
+
+/// The run with the scale of this size.
+fn at_its_scale(input: &RunInput, size: &str) -> Result<RunInput, ExperimentError> {
+    let closer = if size == SIZES[0].0 {
+        input.number("closer")?.max(1)
+    } else {
+        1
+    };
+    Ok(RunInput {
+        scale: (input.scale / closer).max(1),
+        ..input.clone()
+    })
 }
 
 fn run_one(
