@@ -503,3 +503,31 @@ fn killed_with_file_left(s: &SeedView<'_>, before: &str, size: &str) -> Result<b
         && get("oom_evictable_file_percent")? >= 10.0
         && get("zero_progress_last_round")? >= 16.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::Variant;
+
+    fn input(scale: u64, closer: &str) -> RunInput {
+        let switches = Variant::parse("base", &[]).unwrap().switches;
+        RunInput {
+            scale,
+            params: vec![("closer".into(), closer.into())],
+            ..EXPERIMENT.input("base", switches)
+        }
+    }
+
+    #[test]
+    fn only_the_first_size_is_closer_and_none_is_beyond_full_size() {
+        let scale = |scale, closer, size| at_its_scale(&input(scale, closer), size).unwrap().scale;
+        assert_eq!([scale(64, "2", "16g"), scale(64, "2", "48g")], [32, 64]);
+        assert_eq!([scale(64, "0", "16g"), scale(1, "2", "16g")], [64, 1]);
+        // So many tasks as at full size.
+        let tasks = |scale| {
+            let of_size = at_its_scale(&input(scale, "2"), "16g").unwrap();
+            cpus_threads(&of_size).unwrap()
+        };
+        assert_eq!([tasks(2), tasks(4)], [(96, 96), (24, 24)]);
+    }
+}
