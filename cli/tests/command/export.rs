@@ -247,11 +247,14 @@ fn json_of_any(arguments: &[&str]) -> Value {
 /// The same steps are there after a conversion, in a file that says that it has them.
 #[test]
 fn converted_it_is_the_same() {
-    let (trace, _) = exported(
+    let (trace, exported) = exported(
         "aging-oom",
         "readers.pageops",
         &["--accesses", "20000", "--machine", "16g."],
     );
+    // This machine's own scale.
+    let as_it_ran = exported["as_it_ran"].as_str().expect("a command");
+    assert!(as_it_ran.contains("--scale 1/32 "), "{as_it_ran}");
     let again = temporary("again.pageops");
     let (from, to) = (trace.to_str().unwrap(), again.to_str().unwrap());
     let said = json_of(&["convert", from, to, "--json", "-"], 0);

@@ -46,6 +46,8 @@ pub struct Host {
     pub name: String,
     /// CPUs, kept within 1 and 256. Dealt out to the nodes in equal runs.
     pub cpus: u64,
+    /// Denominator of its scale; none: that of the run.
+    pub scale: Option<u64>,
     /// NUMA nodes.
     pub nodes: u32,
     /// RAM in pages; none: only memcgs limit memory.
@@ -101,6 +103,7 @@ impl Default for Host {
         Self {
             name: String::new(),
             cpus: 1,
+            scale: None,
             nodes: 1,
             ram: None,
             zones: Vec::new(),

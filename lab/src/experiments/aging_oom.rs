@@ -269,6 +269,7 @@ fn host(input: &RunInput, size: &str) -> Result<Host, ExperimentError> {
     ];
     Ok(Host {
         name: format!("{size}."),
+        scale: Some(input.scale),
         cpus: cpus_threads(input)?.0,
         devices: vec![DeviceKind::Ramdisk],
         read_ahead: input.word("read_ahead", &kinds, "round or windows")?,
