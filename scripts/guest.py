@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 COMMAND_LINE = "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off random.trust_cpu=on oops=panic rootfstype=ramfs damon_stat.enabled=0"
+# A nanosecond an instruction, whatever else the host does.
+VIRTUAL_TIME = ["-icount", "shift=0,sleep=off", "-rtc", "clock=vm,base=2026-01-01"]
 
 
 def fail(text: str):

@@ -129,8 +129,7 @@ fn as_it_ran(out: &Path, s: &Summary, host: &Host, input: &RunInput) -> String {
     }
     let at_once = format!("--order per-task --pace trace --cpus {}", host.cpus);
     words.push(at_once);
-    let scale = host.scale.unwrap_or(input.scale);
-    words.push(format!("--scale {}", show_scale(scale)));
+    words.push(format!("--scale {}", show_scale(input.scale_on(host))));
     let own = input.deviations.iter().map(|d| d.name);
     let set = input.costs.were_set().iter().copied();
     let costs = input.costs_on(&host.name);

@@ -205,6 +205,11 @@ impl RunInput {
         self.costs.on(machine, self.deviations)
     }
 
+    /// Denominator of the scale of one of its machines.
+    pub fn scale_on(&self, machine: &Host) -> u64 {
+        machine.scale.unwrap_or(self.scale)
+    }
+
     /// A cost that the load charges.
     ///
     /// # Panics

@@ -287,14 +287,14 @@ fn sizes(input: &RunInput) -> Result<Vec<&'static str>, ExperimentError> {
     ];
     let (small, large) = input.word("sizes", &words, "16g, 48g or both")?;
     let wanted = [small, large];
-    let own = [
-        &["limit_mib", "anon_mib", "closer"][..],
-        &["large_limit_mib", "large_anon_mib"],
-    ];
-    for (own, wanted) in own.into_iter().zip(wanted) {
+    let why = "this size does not run (sizes)";
+    for ((_, limit, anon), wanted) in SIZES.iter().zip(wanted) {
         if !wanted {
-            input.refuse(own, "this size does not run (sizes)")?;
+            input.refuse(&[limit, anon], why)?;
         }
+    }
+    if !small {
+        input.refuse(&["closer"], why)?;
     }
     let names = SIZES.iter().zip(wanted).filter(|(_, w)| *w);
     Ok(names.map(|((name, ..), _)| *name).collect())

@@ -193,9 +193,10 @@ fn config(input: &RunInput, host: Host) -> MachineConfig {
     cfg.seed = input.seed;
     cfg.engine.seed = input.seed;
     cfg.engine.nr_nodes = host.nodes;
-    cfg.engine.scale = Scale::one_over(input.scale);
-    cfg.engine.time_scale = input.scale;
-    cfg.engine.fold_interval = (cfg.engine.fold_interval / input.scale).max(1);
+    let scale = input.scale_on(&host);
+    cfg.engine.scale = Scale::one_over(scale);
+    cfg.engine.time_scale = scale;
+    cfg.engine.fold_interval = (cfg.engine.fold_interval / scale).max(1);
     cfg.engine.fold_phase = host.fold_phase.unwrap_or(cfg.engine.fold_interval);
     cfg.engine.swappiness = host.swappiness;
     cfg.engine.batch_size = host.batch.clamp(1, BATCH_MAX as u64) as usize;

@@ -23,10 +23,15 @@ impl Wait {
     }
 }
 
+/// True if it waits in that batch of that CPU.
+fn waits_in(b: &(usize, Wait, Name), cpu: usize, wait: Wait) -> bool {
+    (b.0, b.1.batch()) == (cpu, wait.batch())
+}
+
 impl Model {
     pub(super) fn queue(&mut self, cpu: usize, wait: Wait, name: Name) {
         self.batches.push((cpu, wait, name));
-        let of = |b: &&(usize, Wait, Name)| (b.0, b.1.batch()) == (cpu, wait.batch());
+        let of = |b: &&_| waits_in(b, cpu, wait);
         let large = self.pages[&name].order > 0;
         if large || self.batches.iter().filter(of).count() == BATCH {
             self.drain(cpu, wait);
@@ -34,24 +39,16 @@ impl Model {
     }
 
     fn drain(&mut self, cpu: usize, wait: Wait) {
-        if !self
-            .batches
-            .iter()
-            .any(|b| (b.0, b.1.batch()) == (cpu, wait.batch()))
-        {
+        let of = |b: &_| waits_in(b, cpu, wait);
+        if !self.batches.iter().any(of) {
             return;
         }
-        let (now, left) = std::mem::take(&mut self.batches)
-            .into_iter()
-            .partition(|b: &(usize, Wait, Name)| (b.0, b.1.batch()) == (cpu, wait.batch()));
+        let (now, left): (Vec<_>, _) = std::mem::take(&mut self.batches).into_iter().partition(of);
         self.batches = left;
         for (_, wait, name) in now {
-            if matches!(wait, Wait::Lock | Wait::Unlock) {
-                self.lock_or_unlock(name, wait);
-                continue;
-            }
             // What has been isolated meanwhile is left alone.
-            if wait != Wait::Add && self.pages[&name].on.is_none() {
+            let moves = matches!(wait, Wait::Rotate | Wait::Activate);
+            if moves && self.pages[&name].on.is_none() {
                 continue;
             }
             let n = self.pages.get(&name).map_or(0, |p| p.size()) as i64;
@@ -69,7 +66,7 @@ impl Model {
                     self.pages.get_mut(&name).unwrap().active = true;
                     self.insert(name, false);
                 }
-                Wait::Lock | Wait::Unlock => {}
+                Wait::Lock | Wait::Unlock => self.lock_or_unlock(name, wait),
             }
         }
     }
