@@ -252,7 +252,8 @@ struct coldset_group *coldset_group_new(const struct coldset_pool *pool,
 void coldset_group_free(struct coldset_group *group);
 
 // Sets one limit (`COLDSET_LIMIT_...`) of a group to `bytes`; `UINT64_MAX` removes it. A lower max
-// or high takes effect before this returns, as far as pages can be evicted.
+// or high takes effect before this returns, as far as pages can be evicted; a thread that has begun to reclaim for a
+// max or high that was lower still takes its batch.
 //
 // # Safety
 // `group` is null or a group.

@@ -265,7 +265,8 @@ pub unsafe extern "C" fn coldset_group_free(group: *mut coldset_group) {
 }
 
 /// Sets one limit (`COLDSET_LIMIT_...`) of a group to `bytes`; `UINT64_MAX` removes it. A lower max
-/// or high takes effect before this returns, as far as pages can be evicted.
+/// or high takes effect before this returns, as far as pages can be evicted; a thread that has begun to reclaim for a
+/// max or high that was lower still takes its batch.
 ///
 /// # Safety
 /// `group` is null or a group.

@@ -257,6 +257,8 @@ class Group(_Arrays):
 
         The group keeps `min`, to within a batch of 64 pages, and keeps `low` as long as other groups have more to
         give. Above `high` its threads reclaim and are slowed down. It never exceeds `max`.
+        A lower limit takes effect before this returns, as far as pages can be evicted. A higher one holds for all misses
+        from then on; a thread that has begun to reclaim for the old one, read-ahead for instance, still takes its batch.
         """
         limits = _arguments.limits({"min": min, "low": low, "high": high, "max": max})
         self._in().set(**limits)

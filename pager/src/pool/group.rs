@@ -227,7 +227,8 @@ impl Group {
     }
 
     /// Changes limits. A lower `max` or `high` takes effect before this returns, as far as pages can
-    /// be evicted.
+    /// be evicted. A higher one holds for all misses from then on; a thread that has begun to reclaim for
+    /// the old one, read-ahead for instance, still takes its batch.
     ///
     /// # Errors
     /// [`Error::Forked`]; the root's limits are the budget and cannot be set; a `min` above the `max` that is set with it,

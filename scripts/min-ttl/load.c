@@ -1,0 +1,67 @@
+// Locks memory, slowly, until kswapd has had to work for so much of it; meanwhile tasks that nobody needs wait to be killed.
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { VICTIMS = 200, BEYOND_MIB = 24 };
+
+static void set(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+	if (!f || fputs(text, f) < 0 || fclose(f))
+		printf("@FAILED %s\n", path);
+}
+
+static long value(const char *path, const char *name)
+{
+	char line[256];
+	long v = -1;
+	FILE *f = fopen(path, "r");
+	while (f && fgets(line, sizeof line, f))
+		if (!strncmp(line, name, strlen(name)) && strchr(" :", line[strlen(name)]))
+			v = atol(line + strlen(name) + 1);
+	if (f)
+		fclose(f);
+	return v;
+}
+
+int main(void)
+{
+	static const char *counters[] = {"oom_kill", "pgscan_kswapd", "pgsteal_kswapd", "pgscan_direct", "pgsteal_direct", "pageoutrun"};
+	enum { COUNTERS = sizeof counters / sizeof *counters };
+	long before[COUNTERS];
+
+	for (int i = 0; i < VICTIMS; i++)
+		if (!fork()) {
+			set("/proc/self/oom_score_adj", "1000");
+			for (;;)
+				pause();
+		}
+	signal(SIGCHLD, SIG_IGN);
+	set("/proc/self/oom_score_adj", "-1000");
+	sleep(1);
+	for (int i = 0; i < COUNTERS; i++)
+		before[i] = value("/proc/vmstat", counters[i]);
+	long mib = value("/proc/meminfo", "MemFree") / 1024 + BEYOND_MIB;
+	for (long i = 0; i < mib; i++) {
+		struct timespec pause = {0, 5000000};
+		void *m = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (m == MAP_FAILED || mlock(m, 1 << 20)) {
+			printf("@FAILED mlock after %ld MiB\n", i);
+			break;
+		}
+		nanosleep(&pause, NULL);
+	}
+	sleep(1);
+	printf("@RESULT locked_mib=%ld", mib);
+	for (int i = 0; i < COUNTERS; i++)
+		printf(" %s=%ld", counters[i], value("/proc/vmstat", counters[i]) - before[i]);
+	printf("\n");
+	fflush(stdout);
+	return 0;
+}
