@@ -257,7 +257,9 @@ void coldset_group_free(struct coldset_group *group);
 //
 // # Safety
 // `group` is null or a group.
-int coldset_group_set(const struct coldset_group *group, int limit, uint64_t bytes);
+int coldset_group_set(const struct coldset_group *group,
+                      int limit,
+                      uint64_t bytes);
 
 // Bytes of pages of the group, and of groups below it, that are in memory; 0 on failure.
 //
