@@ -256,6 +256,7 @@ fn played_json(runs: &[Played]) -> Value {
             "limit_pages": r.limit.map(|bytes| bytes / PAGE),
             "own_bytes": r.own_bytes,
             "zones": r.zones.iter().map(zone).collect::<Vec<_>>(),
+            "first_fold_us": r.first_fold.map(|t| t.as_micros() as u64),
             "tasks": tasks::json_of(r),
             "killed_after": r.killed.as_ref().map(|k| k.after),
             "killed_task": r.killed.as_ref().and_then(|k| k.task),

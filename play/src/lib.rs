@@ -15,7 +15,9 @@
 //! | [`cgroup`] | the memory cgroup: version 1 or 2, found, made, limited, removed |
 //! | `files`, `contents` | the files of a trace, and what the pages hold |
 //! | [`lists`] | the generations of the group |
+//! | `folds` | when the kernel folds its statistics |
 //! | `scans` | what the kernel scans for the workers, by its tracepoints |
+//! | `trace` | a buffer of the kernel's trace |
 //! | [`disturbed`] | what other programs did to the run |
 //! | [`counters`], `snapshot` | what the kernel counted, by the lab's names; of the run and of each task |
 //! | [`machine`] | what is under the run: kernel, policy, huge pages, swap, device |
@@ -34,6 +36,7 @@ mod cut;
 pub mod disturbed;
 mod error;
 mod files;
+mod folds;
 mod grouped;
 mod lead;
 pub mod leftovers;
@@ -44,6 +47,7 @@ mod play;
 mod scans;
 mod snapshot;
 mod sys;
+mod trace;
 pub mod worker;
 pub mod zones;
 

@@ -7,6 +7,7 @@ use crate::crew::Crew;
 use crate::cut;
 use crate::disturbed::Disturbance;
 use crate::files::Files;
+use crate::folds::Folds;
 use crate::lists::{self, Lists};
 use crate::machine::{Description, NoReadAhead};
 use crate::plan::{Cast, Plan};
@@ -87,6 +88,8 @@ pub struct Played {
     pub own_bytes: u64,
     /// Zones of the machine before the first access.
     pub zones: Vec<Zone>,
+    /// How long after its beginning the kernel folded all statistics first by itself, if it told.
+    pub first_fold: Option<Duration>,
     /// It was cut short.
     pub killed: Option<Killed>,
     /// What other programs did to it.
@@ -220,6 +223,7 @@ impl<'a> Stage<'a> {
         let zones = zones::read();
         let before = Snapshot::read(&tree, &pids, &self.plan.dir);
         let points = self.plan.points.max(1);
+        let mut folds = Folds::begin();
         let watch = Mutex::new(Watch {
             tree: &tree,
             dir: &self.plan.dir,
@@ -273,6 +277,7 @@ impl<'a> Stage<'a> {
             limit: tree.whole().max(),
             own_bytes: before.whole.usage,
             zones,
+            first_fold: folds.as_mut().and_then(Folds::first),
             killed,
             disturbed,
         })

@@ -1,16 +1,10 @@
 //! What the kernel scans on behalf of the workers, scan by scan: its tracepoints of reclaim, in the words in which the lab
 //! says the same.
 
-use crate::leftovers::{own_name, sweep};
+use crate::trace::Buffer;
 use crate::PlayError;
-use rustix::fs::OFlags;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::fs;
 
-/// Where tracefs is mounted.
-const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Events that are read.
 const EVENTS: [&str; 4] = [
     "mm_vmscan_memcg_reclaim_begin",
@@ -21,13 +15,10 @@ const EVENTS: [&str; 4] = [
 /// Room for events from one point to the next, KiB a CPU: some 80,000.
 const BUFFER_KIB: u32 = 8 << 10;
 
-/// A buffer of events of our own, which is gone when this is dropped.
+/// Where they come from.
 #[derive(Debug)]
 pub(crate) struct Scans {
-    folder: PathBuf,
-    pipe: Option<File>,
-    /// The beginning of a line.
-    rest: Vec<u8>,
+    trace: Buffer,
 }
 
 impl Scans {
@@ -36,33 +27,13 @@ impl Scans {
     /// # Errors
     /// No tracefs, or no right to use it.
     pub fn begin(processes: &[u32]) -> Result<Self, PlayError> {
-        let mut mounted = TRACEFS.iter().map(Path::new);
-        let root = mounted.find(|root| root.join("events/vmscan").is_dir());
-        let root = root.ok_or(PlayError::NoTracepoints)?;
-        let instances = root.join("instances");
-        sweep(&instances, |left| drop(fs::remove_dir(left)));
-        let folder = instances.join(own_name());
-        fs::create_dir(&folder).map_err(PlayError::denied(&folder))?;
-        let mut scans = Self {
-            folder,
-            pipe: None,
-            rest: Vec::new(),
-        };
-        scans.set("buffer_size_kb", &BUFFER_KIB.to_string())?;
-        scans.set("set_event_pid", &threads(processes))?;
+        let trace = Buffer::make("vmscan", "")?;
+        trace.set("buffer_size_kb", &BUFFER_KIB.to_string())?;
+        trace.set("set_event_pid", &threads(processes))?;
         for event in EVENTS {
-            scans.set(&format!("events/vmscan/{event}/enable"), "1")?;
+            trace.set(&format!("events/vmscan/{event}/enable"), "1")?;
         }
-        let pipe = scans.folder.join("trace_pipe");
-        let mut open = OpenOptions::new();
-        open.read(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
-        scans.pipe = Some(open.open(&pipe).map_err(PlayError::denied(&pipe))?);
-        Ok(scans)
-    }
-
-    fn set(&self, name: &str, value: &str) -> Result<(), PlayError> {
-        let path = self.folder.join(name);
-        fs::write(&path, value).map_err(PlayError::denied(&path))
+        Ok(Self { trace })
     }
 
     /// What has come since the last call, in order: `limit` and `direct` where a request begins, `inactive_file 64 60 32`
@@ -72,26 +43,8 @@ impl Scans {
     /// # Errors
     /// The buffer cannot be read.
     pub fn read(&mut self) -> Result<Vec<String>, PlayError> {
-        if let Some(pipe) = &mut self.pipe {
-            // Until it would have to wait.
-            let end = pipe.read_to_end(&mut self.rest).map(drop);
-            let would_wait = |e: &io::Error| e.kind() == ErrorKind::WouldBlock;
-            if let Some(error) = end.err().filter(|e| !would_wait(e)) {
-                return Err(PlayError::io("the kernel's trace of reclaim")(error));
-            }
-        }
-        let whole = self.rest.iter().rposition(|&b| b == b'\n');
-        let lines: Vec<u8> = self.rest.drain(..whole.map_or(0, |i| i + 1)).collect();
-        let lines = String::from_utf8_lossy(&lines);
-        Ok(lines.lines().filter_map(word).collect())
-    }
-}
-
-impl Drop for Scans {
-    fn drop(&mut self) {
-        // A buffer that is read is not given back.
-        self.pipe = None;
-        let _ = fs::remove_dir(&self.folder);
+        let lines = self.trace.lines()?;
+        Ok(lines.iter().filter_map(|line| word(line)).collect())
     }
 }
 

@@ -352,12 +352,20 @@ fn with_reads(clock: Clock, read_ns: Option<u64>) -> Clock {
     }
 }
 
+/// The clock of a run whose first fold is known.
+fn with_fold(clock: Clock, run: &Value) -> Clock {
+    match run["first_fold_us"].as_u64() {
+        Some(us) if us > 0 => clock.with_first_fold(us * 1_000),
+        _ => clock,
+    }
+}
+
 /// Time by access of each run.
 fn each_time(played: &Value) -> Option<Vec<Clock>> {
     let of_run = |run| {
         let points = points(&[run])?.remove(0);
         let clock = clock_through(points.into_iter().map(|(a, ms)| (a, ms * 1_000_000)))?;
-        Some(with_reads(clock, read_ns(&[run])))
+        Some(with_fold(with_reads(clock, read_ns(&[run])), run))
     };
     let runs = played["runs"].as_array()?.iter();
     let clocks: Vec<Clock> = runs.map(of_run).collect::<Option<_>>()?;
@@ -378,10 +386,12 @@ pub(super) fn times(played: &Value) -> Option<Clock> {
         let sum = runs.iter().map(at).sum::<Option<u64>>()?;
         mean.push((access, sum * ns));
     }
-    Some(with_reads(
-        clock_through(mean.into_iter())?,
-        read_ns(&lived),
-    ))
+    let clock = with_reads(clock_through(mean.into_iter())?, read_ns(&lived));
+    // Of several runs each has folds of its own.
+    Some(match lived.as_slice() {
+        [run] => with_fold(clock, run),
+        _ => clock,
+    })
 }
 
 pub(super) fn zram_of(pages: u64) -> SwapSpec {

@@ -208,12 +208,19 @@ fn times_are_those_of_runs_that_came_as_far() {
         repeat: 1,
         near: Some(LIMITS),
     };
-    let run = |n: u64| run(&[(50, 10 * n), (100, 30 * n)]);
+    let run = |n: u64| {
+        let mut run = run(&[(50, 10 * n), (100, 30 * n)]);
+        run["first_fold_us"] = (n * 100_000).into();
+        run
+    };
+    let single = json!({"runs": [run(2)]});
+    let single = predicted(setting.clone().at_times_of(&single, one)).json();
+    assert_eq!(single["clock"], "0:0,50:0.02,100:0.06,fold:0.2");
     let nine = json!({"runs": (1..10).map(run).collect::<Vec<_>>()});
     let setting = setting.at_times_of(&nine, near);
     let json = predicted(setting).json();
-    assert_eq!(json["clocks"][0], "0:0,50:0.01,100:0.03");
-    assert_eq!(json["clocks"][8], "0:0,50:0.09,100:0.27");
+    assert_eq!(json["clocks"][0], "0:0,50:0.01,100:0.03,fold:0.1");
+    assert_eq!(json["clocks"][8], "0:0,50:0.09,100:0.27,fold:0.9");
     assert_eq!(json["clock"], json["clocks"][4]);
 }
 

@@ -32,9 +32,13 @@ impl Engine {
     }
 
     /// Reclaim has paid `io` pages of I/O and `rotated` pages looked at in vain for a type
-    /// (`docs/rules/classic.md#file-or-anonymous`). Both types' costs halve when they exceed a quarter of the lists.
+    /// (`docs/rules/classic.md#file-or-anonymous`). Both types' costs halve when they exceed a quarter of the lists;
+    /// what has cost nothing halves nothing.
     pub(crate) fn note_cost(&mut self, lruvec: LruvecId, t: LruType, io: u64, rotated: u64) {
         let cost = io * 32 + rotated;
+        if cost == 0 {
+            return;
+        }
         let lv = &self.lruvecs[lruvec];
         let node = lv.node;
         let mut at: Option<MemcgId> = Some(lv.memcg);

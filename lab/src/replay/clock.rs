@@ -3,11 +3,12 @@
 
 use std::fmt;
 
-/// Points (access index, ns), both ascending, and what a read of the device took.
+/// Points (access index, ns), both ascending, what a read of the device took, and when statistics were folded first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Clock {
     points: Vec<(u64, u64)>,
     read_ns: Option<u64>,
+    fold_ns: Option<u64>,
 }
 
 /// Why a clock cannot be read.
@@ -16,11 +17,16 @@ pub enum ClockError {
     /// Not `ACCESS:SECONDS`.
     #[error("clock point '{0}' is not of the form ACCESS:SECONDS, for example 32768:6.58")]
     Form(String),
-    /// Not `read:SECONDS` at the end.
+    /// Not `read:SECONDS` behind the points.
     #[error(
-        "clock: '{0}' is not what a read of the device took, which comes last: read:SECONDS, above 0 and up to 1000, for example read:0.000087"
+        "clock: '{0}' is not what a read of the device took, which comes behind the points: read:SECONDS, above 0 and up to 1000, for example read:0.000087"
     )]
     Read(String),
+    /// Not `fold:SECONDS` behind the points.
+    #[error(
+        "clock: '{0}' is not when statistics were folded first, which comes last: fold:SECONDS, above 0 and up to 1000, for example fold:1.37"
+    )]
+    Fold(String),
     /// Out of order.
     #[error(
         "clock point '{0}' is not after the one before it; list the points in ascending order"
@@ -52,6 +58,7 @@ impl Clock {
         Ok(Self {
             points,
             read_ns: None,
+            fold_ns: None,
         })
     }
 
@@ -64,8 +71,17 @@ impl Clock {
         }
     }
 
-    /// Reads `ACCESS:SECONDS,ACCESS:SECONDS,...`, and what a read of the device took behind it, if it is known:
-    /// `,read:SECONDS`.
+    /// The same of a recording in which all statistics were folded first so long after its beginning, ns.
+    #[must_use]
+    pub fn with_first_fold(self, ns: u64) -> Self {
+        Self {
+            fold_ns: Some(ns),
+            ..self
+        }
+    }
+
+    /// Reads `ACCESS:SECONDS,ACCESS:SECONDS,...`, and behind it, if they are known, what a read of the device took and
+    /// when statistics were folded first: `,read:SECONDS,fold:SECONDS`.
     ///
     /// # Errors
     /// As [`Self::new`], or a point that is not a pair of numbers.
@@ -74,22 +90,23 @@ impl Clock {
             let (a, s) = p.split_once(':')?;
             Some((a.trim().parse().ok()?, nanoseconds(s)?))
         };
-        let (points, read) = match text.rsplit_once(',') {
-            Some((points, last)) if last.trim().starts_with("read") => (points, Some(last.trim())),
-            _ => (text, None),
-        };
+        let (text, fold) = last(text, "fold");
+        let (points, read) = last(text, "read");
         let points = points
             .split(',')
             .map(|p| point(p).ok_or_else(|| ClockError::Form(p.trim().into())))
             .collect::<Result<Vec<_>, _>>()?;
-        let clock = Self::new(points)?;
-        let Some(read) = read else {
-            return Ok(clock);
+        let time = |part: &str, name: &str| {
+            let ns = nanoseconds(part.strip_prefix(name)?)?;
+            (1..=1_000_000_000_000).contains(&ns).then_some(ns)
         };
-        let ns = read.strip_prefix("read:").and_then(nanoseconds);
-        let ns = ns.filter(|ns| (1..=1_000_000_000_000).contains(ns));
-        let ns = ns.ok_or_else(|| ClockError::Read(read.into()))?;
-        Ok(clock.with_reads_of(ns))
+        let read_ns = read.map(|r| time(r, "read:").ok_or_else(|| ClockError::Read(r.into())));
+        let fold_ns = fold.map(|f| time(f, "fold:").ok_or_else(|| ClockError::Fold(f.into())));
+        Ok(Self {
+            read_ns: read_ns.transpose()?,
+            fold_ns: fold_ns.transpose()?,
+            ..Self::new(points)?
+        })
     }
 
     /// Time of an access, ns. Beyond the ends the first and last slopes are extended.
@@ -108,9 +125,22 @@ impl Clock {
         self.read_ns
     }
 
+    /// When all statistics were folded first, ns after the beginning, if that is known.
+    pub fn first_fold_ns(&self) -> Option<u64> {
+        self.fold_ns
+    }
+
     /// Access indices of the points.
     pub fn accesses(&self) -> impl Iterator<Item = u64> + '_ {
         self.points.iter().map(|p| p.0)
+    }
+}
+
+/// A list without its last part, and that, if it is of this name.
+fn last<'a>(text: &'a str, name: &str) -> (&'a str, Option<&'a str>) {
+    match text.rsplit_once(',') {
+        Some((before, part)) if part.trim().starts_with(name) => (before, Some(part.trim())),
+        _ => (text, None),
     }
 }
 
@@ -129,6 +159,9 @@ impl fmt::Display for Clock {
         }
         if let Some(ns) = self.read_ns {
             write!(f, ",read:{}", ns as f64 / 1e9)?;
+        }
+        if let Some(ns) = self.fold_ns {
+            write!(f, ",fold:{}", ns as f64 / 1e9)?;
         }
         Ok(())
     }

@@ -258,8 +258,13 @@ impl<'a> Player<'a> {
         loop {
             self.window.reach(at, REACH)?;
             self.tell_policy(at)?;
-            at = self.steps(at)?;
+            let call = self.steps(at)?;
             let until = self.tick(at);
+            if let Some(most) = call {
+                self.window.reach(at, most.max(REACH))?;
+                at += self.call(at, most).map_err(|e| Stop::Op(at, e))?;
+                continue;
+            }
             if at as u64 == self.trace.accesses {
                 return self.tell_policy(at);
             }

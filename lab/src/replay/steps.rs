@@ -1,6 +1,6 @@
 //! Plays what a trace has between its accesses.
 
-use super::player::{Player, Process, SeriesPoint, Stop, REACH};
+use super::player::{Player, Process, SeriesPoint, Stop};
 use crate::traces::{self, Op, OpKind, Step, StepKind};
 use coldset_machine::sim::TimeClass;
 use coldset_machine::{Advice, OpError};
@@ -12,25 +12,20 @@ impl Player<'_> {
         Some(event.at as usize)
     }
 
-    /// Plays the steps before access `at`, and the calls that they announce. Returns the next access.
-    pub(super) fn steps(&mut self, mut at: usize) -> Result<usize, Stop> {
+    /// Plays the steps before access `at`, up to one that announces a call. Returns the most accesses of that call.
+    pub(super) fn steps(&mut self, at: usize) -> Result<Option<usize>, Stop> {
         while let Some(event) = self.trace.events.get(self.stepped) {
             if event.at > at as u64 {
                 break;
             }
             self.stepped += 1;
             let step = event.step;
-            let done = match step.kind {
-                StepKind::Call => {
-                    let most = step.value as usize;
-                    self.window.reach(at, most.max(REACH))?;
-                    self.call(at, most)
-                }
-                _ => self.step(step, at as u64).map(|()| 0),
-            };
-            at += done.map_err(|e| Stop::Op(at, e))?;
+            if step.kind == StepKind::Call {
+                return Ok(Some(step.value as usize));
+            }
+            self.step(step, at as u64).map_err(|e| Stop::Op(at, e))?;
         }
-        Ok(at)
+        Ok(None)
     }
 
     fn step(&mut self, step: Step, access: u64) -> Result<(), OpError> {
@@ -91,7 +86,7 @@ impl Player<'_> {
     }
 
     /// The next accesses, `most` at most, as one call: those to pages one after the other. Returns how many.
-    fn call(&mut self, at: usize, most: usize) -> Result<usize, OpError> {
+    pub(super) fn call(&mut self, at: usize, most: usize) -> Result<usize, OpError> {
         let ops = self.window.from(at);
         let Some(&first) = ops.first() else {
             return Ok(0);

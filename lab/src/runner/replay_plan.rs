@@ -150,7 +150,13 @@ impl ReplayPlan {
             // Where memcgs are in the memcg LRU is drawn.
             o.seed += nth;
         }
-        o.fold_phase = late(FOLD_INTERVAL);
+        let clock = o.settings.clock.as_ref();
+        let known = clock.and_then(Clock::first_fold_ns);
+        o.fold_phase = match known {
+            // It is known when it was: nothing to spread.
+            Some(ns) if self.fold_phases == 1 => ns.min(FOLD_INTERVAL),
+            _ => late(FOLD_INTERVAL),
+        };
         // Without a clock the same phases, in misses.
         o.fold_every = self
             .fold_every

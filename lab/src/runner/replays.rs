@@ -520,6 +520,26 @@ mod tests {
         assert_eq!(of(1), (301, 2_000_000_000, Some(clock("0:0,9:2"))));
     }
 
+    #[test]
+    fn a_fold_that_is_known_is_not_spread() {
+        let trace = circle(OpKind::Pread, 600, 3);
+        let phase = |fold: &str, fold_phases| {
+            let mut p = ReplayPlan {
+                fold_phases,
+                ..plan(&["classic"], &[Size::Pages(300)])
+            };
+            p.settings.clock = Some(Clock::parse(&format!("0:0,9:1{fold}")).unwrap());
+            let limits = p.limits(&trace).unwrap();
+            let o = p.options(&limits, 0, &SwapConfig::None, &p.variants[0], 0);
+            o.fold_phase
+        };
+        assert_eq!(phase("", 1), 2_000_000_000);
+        assert_eq!(phase(",fold:0.7", 1), 700_000_000);
+        // Timers are late.
+        assert_eq!(phase(",fold:2.016", 1), 2_000_000_000);
+        assert_eq!(phase(",fold:0.7", 4), 500_000_000, "asked for");
+    }
+
     /// Where nothing but dirty pages can go, some have to be written before others can.
     #[test]
     fn every_list_policy_lives_with_a_program_that_only_writes() {

@@ -36,16 +36,18 @@ fn c3_note_cost() {
 }
 
 #[test]
-fn c3_costs_decay_without_a_cost_by_the_folded_sizes() {
+fn c3_costs_decay_by_the_folded_sizes_and_only_with_a_cost() {
     let mut h = file_host();
     h.add_many(400, Spec::file());
     let memcg = h.memcg;
     set_cost(&mut h, memcg, [50, 40]);
     h.eng.note_cost(h.lruvec, LruType::File, 0, 0);
-    assert_eq!(cost(&h), [25, 20], "no fold yet: the lists count as empty");
+    assert_eq!(cost(&h), [50, 40], "nothing was in vain");
+    h.eng.note_cost(h.lruvec, LruType::File, 0, 2);
+    assert_eq!(cost(&h), [25, 21], "no fold yet: the lists count as empty");
     h.eng.memcgs.fold();
-    h.eng.note_cost(h.lruvec, LruType::File, 0, 0);
-    assert_eq!(cost(&h), [25, 20], "45 of 400 pages");
+    h.eng.note_cost(h.lruvec, LruType::File, 0, 3);
+    assert_eq!(cost(&h), [25, 24], "49 of 400 pages");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::replay::{replay, Replay, ReplayOptions, ReplaySettings};
-use crate::traces::{Op, OpKind, Trace};
+use crate::traces::{Event, Op, OpKind, Step, StepKind, Trace};
 
 #[test]
 fn interpolates_between_points() {
@@ -20,6 +20,11 @@ fn is_read_as_it_is_shown() {
     let c = Clock::parse("0:0,50:0.2,read:0.000087").unwrap();
     assert_eq!(c.read_ns(), Some(87_000));
     assert_eq!(Clock::parse(&c.to_string()), Ok(c));
+    for text in ["0:0,50:0.2,fold:1.37", "0:0,50:0.2,read:0.1,fold:1.37"] {
+        let c = Clock::parse(text).unwrap();
+        assert_eq!(c.first_fold_ns(), Some(1_370_000_000));
+        assert_eq!(c.to_string(), text);
+    }
 }
 
 #[test]
@@ -38,6 +43,12 @@ fn bad_points_are_named() {
         let error = ClockError::Read(bad.into());
         assert_eq!(Clock::parse(&format!("0:0,5:1,{bad}")), Err(error));
     }
+    for bad in ["fold:0", "fold", "fold:x", "folds:1", "fold:1001"] {
+        let error = ClockError::Fold(bad.into());
+        assert_eq!(Clock::parse(&format!("0:0,5:1,{bad}")), Err(error));
+    }
+    let turned = Clock::parse("0:0,5:1,fold:1,read:1");
+    assert_eq!(turned, Err(ClockError::Form("fold:1".into())));
     let inside = Clock::parse("0:0,read:1,5:1");
     assert_eq!(inside, Err(ClockError::Form("read:1".into())));
 }
@@ -78,6 +89,34 @@ fn by(trace: &Trace, variant: &str, clock: Clock) -> Replay {
         ..ReplayOptions::new(LIMIT)
     };
     replay(trace, variant, &options).unwrap()
+}
+
+/// The statistics of a recording were read at its points, not where the next access is that is no part of a call.
+#[test]
+fn statistics_are_read_at_the_points_between_calls() {
+    let call = Step {
+        kind: StepKind::Call,
+        object: 0,
+        task: 0,
+        value: 4,
+    };
+    let events = (0..u64::from(ACCESSES) / 4).map(|n| Event {
+        at: 4 * n,
+        step: call,
+    });
+    let trace = in_order(OpKind::Pread).with_events(events.collect());
+    let options = ReplayOptions {
+        settings: ReplaySettings {
+            clock: Some(Clock::parse("0:0,1600:1,3202:2,5000:3").unwrap()),
+            ..ReplaySettings::default()
+        },
+        series: true,
+        ..ReplayOptions::new(LIMIT)
+    };
+    let replay = replay(&trace, "classic", &options).unwrap();
+    let points: Vec<u64> = replay.series.iter().map(|p| p.access).collect();
+    // In the middle of a call nobody reads.
+    assert_eq!(points, [0, 1600, 3204, 5000]);
 }
 
 /// When its last access begins, if nothing holds it up.
