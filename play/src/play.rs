@@ -223,7 +223,7 @@ impl<'a> Stage<'a> {
         let zones = zones::read();
         let before = Snapshot::read(&tree, &pids, &self.plan.dir);
         let points = self.plan.points.max(1);
-        let mut folds = Folds::begin();
+        let folds = Folds::begin();
         let watch = Mutex::new(Watch {
             tree: &tree,
             dir: &self.plan.dir,
@@ -277,7 +277,7 @@ impl<'a> Stage<'a> {
             limit: tree.whole().max(),
             own_bytes: before.whole.usage,
             zones,
-            first_fold: folds.as_mut().and_then(Folds::first),
+            first_fold: folds.and_then(Folds::first),
             killed,
             disturbed,
         })
