@@ -127,6 +127,7 @@ fn job(args: &GuestArgs, trace: &Trace) -> Result<(Job, Machine), Failure> {
         read_ahead_kb: args.read_ahead_kb,
         file_system: args.file_system.into(),
         swappiness: args.swappiness,
+        dirty_limits_of_host: args.dirty_limits == DirtyLimitsArg::Host,
         zram_mib,
         disk_inside: args.virtual_time.then_some((disk_mib, args.disk_us * 1000)),
         arguments,
@@ -182,12 +183,12 @@ fn append(args: &GuestArgs) -> String {
         ("dirty_background_ratio", args.dirty_background_ratio),
     ];
     let mut words = args.append.clone();
-    if args.dirty_limits == DirtyLimitsArg::Host {
-        words.push_str(" cgroup_disable=io");
-    }
     if args.limit == LimitArg::Machine {
         words.push_str(ONE_ZONE);
-        words.push_str(" sysctl.vm.percpu_pagelist_high_fraction=100000");
+        // The lab has neither lists that grow nor kinds of blocks, whose theft would wake kswapd (`docs/rules/zones.md#boost`).
+        words.push_str(
+            " sysctl.vm.percpu_pagelist_high_fraction=100000 sysctl.vm.watermark_boost_factor=0",
+        );
     }
     if args.monitor == OnOff::Off {
         words.push_str(" damon_stat.enabled=0");

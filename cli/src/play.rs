@@ -216,6 +216,7 @@ fn zone(z: &Zone) -> Value {
     json!({
         "node": z.node, "name": z.name, "managed": z.managed, "free": z.free, "kept": z.kept,
         "compressed": z.compressed, "listed": z.listed, "reserve": z.reserve, "min": z.min, "low": z.low, "high": z.high,
+        "batch": z.batch,
     })
 }
 

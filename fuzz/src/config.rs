@@ -185,6 +185,7 @@ fn zones_of(rng: &mut Stream, node: u32, pages: u64) -> Vec<ZoneSpec> {
             pages,
             marks,
             reserve: if i + 1 == zones { 0 } else { rng.below(100) },
+            batch: None,
         }
     };
     (0..zones).map(zone).collect()

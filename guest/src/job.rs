@@ -18,6 +18,9 @@ pub struct Job {
     pub file_system: FileSystem,
     /// vm.swappiness.
     pub swappiness: u16,
+    /// The kernel limits and flushes everybody's dirty pages together, as where the io controller is not in the hierarchy
+    /// of the memory controller.
+    pub dirty_limits_of_host: bool,
     /// MiB of swap on zram; 0: none.
     pub zram_mib: u64,
     /// Files on a disk inside the guest, of so many MiB, that takes so many ns a request; none: on the virtual disk.

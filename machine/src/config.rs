@@ -78,6 +78,8 @@ pub struct ZoneSpec {
     pub marks: Marks,
     /// Pages that it holds back beside them, as long as a higher zone would do (`protection` in `/proc/zoneinfo`).
     pub reserve: u64,
+    /// Pages that move at once between it and the lists of its CPUs (`batch` in `/proc/zoneinfo`); none: `pcp_batch_pages`.
+    pub batch: Option<u64>,
 }
 
 /// What a machine is made of.
@@ -130,6 +132,9 @@ pub struct MachineConfig {
     pub neighbours_are_hits: bool,
     /// The swap cache is not bypassed for synchronous swap devices (7.0; `docs/rules/swap.md`).
     pub swap_cache_always: bool,
+    /// Compressed contents of a page are kept on the page's node if it has room (6.16); off: on that of the CPU that reclaims
+    /// (`docs/rules/swap.md#zram`).
+    pub compressed_near_page: bool,
     /// What the files are on, on all devices.
     pub file_system: FileSystem,
     /// Greatest order of a folio that the file systems of all devices make, up to 9; 0 = single pages
@@ -160,6 +165,7 @@ impl MachineConfig {
             lazy_cpumask: !switches.is_612(),
             neighbours_are_hits: !switches.counters_72,
             swap_cache_always: switches.swap_cache_always,
+            compressed_near_page: !switches.is_612(),
             engine: Config::default(),
             switches,
             params: Params::default(),

@@ -21,9 +21,16 @@ pub(crate) fn zones(
     nodes: u32,
     ram: Pages,
 ) -> Result<Vec<Zone>, MachineError> {
-    let mut zones = match cfg.zones.as_slice() {
-        [] => usual(cfg, nodes, ram)?,
-        specs => given(specs, nodes, ram)?,
+    let lists = |batch: Option<u64>| match cfg.cpu_lists {
+        true => {
+            let batch = batch.unwrap_or(cfg.params.pcp_batch_pages);
+            CpuLists::new(batch, HIGH_BATCHES * batch * u64::from(cfg.cpus))
+        }
+        false => CpuLists::default(),
+    };
+    let zones = match cfg.zones.as_slice() {
+        [] => usual(cfg, nodes, ram, lists)?,
+        specs => given(specs, nodes, ram, lists)?,
     };
     // A task's order of them names each by a byte.
     if zones.len() > usize::from(u8::MAX) {
@@ -33,20 +40,21 @@ pub(crate) fn zones(
             range: "at most 255 of all nodes",
         });
     }
-    if cfg.cpu_lists {
-        let batch = cfg.params.pcp_batch_pages;
-        for z in &mut zones {
-            z.lists = CpuLists::new(batch, HIGH_BATCHES * batch * u64::from(cfg.cpus));
-        }
-    }
     Ok(zones)
 }
 
 /// One of each node, with the marks that follow from its size.
-fn usual(cfg: &MachineConfig, nodes: u32, ram: Pages) -> Result<Vec<Zone>, MachineError> {
-    let mut zones: Vec<Zone> = (0..nodes)
-        .map(|n| Zone::new(NodeId(n), ZoneClass::Normal, ram / u64::from(nodes)))
-        .collect();
+fn usual(
+    cfg: &MachineConfig,
+    nodes: u32,
+    ram: Pages,
+    lists: impl Fn(Option<u64>) -> CpuLists,
+) -> Result<Vec<Zone>, MachineError> {
+    let of_node = |n| Zone {
+        lists: lists(None),
+        ..Zone::new(NodeId(n), ZoneClass::Normal, ram / u64::from(nodes))
+    };
+    let mut zones: Vec<Zone> = (0..nodes).map(of_node).collect();
     let marks = WatermarkConfig {
         scale_factor: cfg.watermark_scale_factor,
         ..WatermarkConfig::default()
@@ -72,7 +80,12 @@ pub(crate) fn zones_a_node(specs: &[ZoneSpec]) -> u8 {
     of_node.max().unwrap_or(1) as u8
 }
 
-fn given(specs: &[ZoneSpec], nodes: u32, ram: Pages) -> Result<Vec<Zone>, MachineError> {
+fn given(
+    specs: &[ZoneSpec],
+    nodes: u32,
+    ram: Pages,
+    lists: impl Fn(Option<u64>) -> CpuLists,
+) -> Result<Vec<Zone>, MachineError> {
     let all: Pages = specs.iter().map(|s| s.pages).sum();
     let most = usize::from(zones_a_node(specs));
     let by_node: Vec<&[ZoneSpec]> = specs.chunk_by(|a, b| a.node == b.node).collect();
@@ -92,7 +105,11 @@ fn given(specs: &[ZoneSpec], nodes: u32, ram: Pages) -> Result<Vec<Zone>, Machin
             let class = if most == 1 { ZoneClass::Normal } else { class };
             let node = NodeId(of_node[0].node);
             let Some(spec) = i.checked_sub(lacks).map(|i| of_node[i]) else {
-                zones.push(Zone::new(node, class, 0));
+                let empty = Zone::new(node, class, 0);
+                zones.push(Zone {
+                    lists: lists(None),
+                    ..empty
+                });
                 continue;
             };
             // A zone may have less than its marks: others have what it lacks.
@@ -100,6 +117,7 @@ fn given(specs: &[ZoneSpec], nodes: u32, ram: Pages) -> Result<Vec<Zone>, Machin
             let mut z = Zone::new(node, class, spec.pages);
             (z.min, z.low, z.high) = (spec.marks.min, spec.marks.low, spec.marks.high);
             z.lowmem_reserve[class.idx() + 1..].fill(spec.reserve);
+            z.lists = lists(spec.batch);
             zones.push(z);
         }
     }

@@ -78,6 +78,7 @@ pub struct World {
     pub(crate) page_cluster: u32,
     pub(crate) neighbours_are_hits: bool,
     pub(crate) swap_cache_always: bool,
+    pub(crate) compressed_near_page: bool,
     pub(crate) kernel: Option<KernelMemory>,
     pub(crate) check: bool,
     pub(crate) samples: Option<crate::samples::Samples>,
@@ -208,6 +209,7 @@ impl World {
             page_cluster: cfg.page_cluster,
             neighbours_are_hits: cfg.neighbours_are_hits,
             swap_cache_always: cfg.swap_cache_always,
+            compressed_near_page: cfg.compressed_near_page,
             kernel: cfg.kernel_memory.then(|| KernelMemory {
                 owed: Vec::new(),
                 from: vec![0; zones.max(1)],

@@ -15,6 +15,8 @@ pub struct Zone {
     pub free: u64,
     /// Free pages that CPUs keep for themselves.
     pub kept: u64,
+    /// Pages that move at once between the zone and a CPU's list.
+    pub batch: u64,
     /// What compressed contents take.
     pub compressed: u64,
     /// What can be reclaimed: pages on the lists.
@@ -71,6 +73,7 @@ fn parse(text: &str) -> Vec<Zone> {
             | "nr_zone_active_file" => zone.listed += pages,
             // One for each CPU.
             "count:" => zone.kept += pages,
+            "batch:" => zone.batch = pages,
             _ => {}
         }
     }
@@ -120,6 +123,7 @@ Node 1, zone   Normal
         };
         assert_eq!((zone.node, zone.name.as_str()), (0, "DMA"));
         assert_eq!((zone.free, zone.kept, zone.managed), (200, 15, 150));
+        assert_eq!(zone.batch, 1);
         assert_eq!((zone.compressed, zone.listed, zone.reserve), (31, 42, 900));
         assert_eq!((zone.min, zone.low, zone.high), (8, 11, 14));
         assert!(parse("").is_empty());

@@ -88,7 +88,7 @@ pub struct GuestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=100))]
     pub dirty_background_ratio: Option<u64>,
     /// Whose dirty pages are limited and flushed together: those of the cgroup, or everybody's, as where the io
-    /// controller is not there
+    /// controller is not in the hierarchy of the memory controller; guests then have it in cgroup v1
     #[arg(long, value_enum, default_value = "memcg")]
     pub dirty_limits: DirtyLimitsArg,
     /// The kernel's monitor of accesses (DAMON), which Debian's kernels have on. It clears accessed bits, in an emulated

@@ -210,8 +210,8 @@ pub struct ReplayArgs {
     #[arg(long, value_enum, default_value = "cgroup")]
     pub limit: LimitArg,
     /// With --limit machine: its watermarks, pages, as in /proc/zoneinfo; of several zones each with its part of the memory and
-    /// what it holds back (protection), lowest first: 9000:533,666,799,770/3000:128,470,812, with // between nodes [default: as a machine has them
-    /// that has no other memory]
+    /// what it holds back (protection), lowest first: 9000:533,666,799,770/3000:128,470,812, with // between nodes; a fifth number of a zone
+    /// is the batch of its CPUs' lists, if not 63 [default: as a machine has them that has no other memory]
     #[arg(long, value_name = "MIN,LOW,HIGH")]
     pub watermarks: Option<String>,
     /// Index nodes and page tables count against the limit [default: on; off for journals]

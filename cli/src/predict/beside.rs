@@ -138,7 +138,8 @@ impl Beside {
             let marks = match room.zones.as_slice() {
                 [zone] => {
                     let Marks { min, low, high } = zone.marks;
-                    format!("{min}, {low} and {high}")
+                    let batch = zone.batch.map(|n| format!(", batches of {n}"));
+                    format!("{min}, {low} and {high}{}", batch.unwrap_or_default())
                 }
                 zones => format!("of {} zones {}", zones.len(), show_zones(zones)),
             };

@@ -30,6 +30,8 @@ impl Room {
                 marks: marks(z)?,
                 // A file of a recording from before several zones were predicted has none.
                 reserve: number(z, "reserve").unwrap_or(0),
+                // Nor has one from before they were read.
+                batch: number(z, "batch"),
             })
         });
         zones.collect::<Option<_>>().map(|zones| Self { zones })
@@ -51,6 +53,9 @@ impl Room {
             if z.node > 0 {
                 zone["node"] = z.node.into();
             }
+            if let Some(batch) = z.batch {
+                zone["batch"] = batch.into();
+            }
             zone
         };
         match self.zones.as_slice() {
@@ -69,6 +74,7 @@ impl Room {
                 pages: number(z, "pages")?,
                 marks: marks(z)?,
                 reserve: number(z, "reserve").unwrap_or(0),
+                batch: number(z, "batch"),
             })
         };
         let zones = match value["zones"].as_array() {
@@ -134,7 +140,7 @@ mod tests {
     fn zone(free: u64, listed: u64) -> Value {
         json!({
             "node": 0, "free": free, "kept": 63 + free, "listed": listed,
-            "compressed": 100, "min": 8, "low": 10, "high": 12, "reserve": 5,
+            "compressed": 100, "min": 8, "low": 10, "high": 12, "reserve": 5, "batch": 31,
         })
     }
 

@@ -1,5 +1,5 @@
-//! Zones of a machine in words: `PAGES:MIN,LOW,HIGH,RESERVE` of each, lowest first, or `MIN,LOW,HIGH` of the only one. `/`
-//! is between zones of a node, `//` between nodes.
+//! Zones of a machine in words: `PAGES:MIN,LOW,HIGH,RESERVE,BATCH` of each, lowest first, or `MIN,LOW,HIGH,RESERVE,BATCH` of the
+//! only one, in both without what is as usual at the end. `/` is between zones of a node, `//` between nodes.
 
 use super::RunnerError;
 use coldset_machine::{Marks, ZoneSpec};
@@ -17,17 +17,22 @@ pub fn parse_zones(text: &str) -> Result<Vec<ZoneSpec>, RunnerError> {
             None => (1, text),
         };
         let numbers: Option<Vec<u64>> = marks.split(',').map(|n| n.trim().parse().ok()).collect();
-        let (min, low, high, reserve) = match *numbers?.as_slice() {
-            [min, low, high] => (min, low, high, 0),
-            [min, low, high, reserve] if several => (min, low, high, reserve),
+        let (marks, reserve, batch) = match *numbers?.as_slice() {
+            [min, low, high] => (Marks { min, low, high }, 0, None),
+            [min, low, high, reserve] => (Marks { min, low, high }, reserve, None),
+            [min, low, high, reserve, batch] => (Marks { min, low, high }, reserve, Some(batch)),
             _ => return None,
         };
-        let marks = Marks { min, low, high };
+        // One zone holds nothing back from a higher one.
+        if (!several && reserve > 0) || batch == Some(0) {
+            return None;
+        }
         Some(ZoneSpec {
             node,
             pages,
             marks,
             reserve,
+            batch,
         })
     };
     let of_nodes = (0..).zip(text.split("//"));
@@ -37,7 +42,8 @@ pub fn parse_zones(text: &str) -> Result<Vec<ZoneSpec>, RunnerError> {
         RunnerError::value(
             "watermarks",
             text,
-            "three numbers of pages, MIN,LOW,HIGH, or PAGES:MIN,LOW,HIGH,RESERVE of each zone, lowest first, with a / between, and // between nodes",
+            "three numbers of pages, MIN,LOW,HIGH, or PAGES:MIN,LOW,HIGH,RESERVE of each zone, lowest first, with a / between, and // between nodes; \
+             a fifth number is the batch of the lists of CPUs",
         )
     })
 }
@@ -46,9 +52,11 @@ pub fn parse_zones(text: &str) -> Result<Vec<ZoneSpec>, RunnerError> {
 pub fn show_zones(zones: &[ZoneSpec]) -> String {
     let show = |z: &ZoneSpec| {
         let Marks { min, low, high } = z.marks;
-        match zones.len() {
-            1 => format!("{min},{low},{high}"),
-            _ => format!("{}:{min},{low},{high},{}", z.pages, z.reserve),
+        let batch = z.batch.map(|n| format!(",{n}")).unwrap_or_default();
+        match (zones.len(), z.batch) {
+            (1, None) => format!("{min},{low},{high}"),
+            (1, _) => format!("{min},{low},{high},{}{batch}", z.reserve),
+            _ => format!("{}:{min},{low},{high},{}{batch}", z.pages, z.reserve),
         }
     };
     let of_node = |zones: &[ZoneSpec]| zones.iter().map(show).collect::<Vec<_>>().join("/");
@@ -64,6 +72,8 @@ mod tests {
     fn what_was_given_is_shown() {
         for text in [
             "60,90,120",
+            "60,90,120,0,31",
+            "9000:533,666,799,770,31/461:128,470,812,0",
             "9000:533,666,799,770/461:128,470,812,0",
             "9000:533,666,799,770/461:128,470,812,0//8000:500,600,700,0",
         ] {
@@ -76,6 +86,8 @@ mod tests {
         for text in [
             "10",
             "1,2,3,4",
+            "1,2,3,0,0",
+            "1,2,3,0,31,5",
             "1,2,3/4,5,6",
             "0:1,2,3/4:5,6,7",
             "5:1,2",

@@ -108,10 +108,15 @@ impl World {
         zone.is_some()
     }
 
-    /// Takes a page from anywhere, reserves included. It is in use. Says where it is from.
+    /// Takes a page for who frees memory: like any other request's if a zone stays above its low mark, else from the first
+    /// zone that has one, reserves included. It is in use. Says where it is from.
     pub(super) fn take_reserved(&mut self, node: NodeId) -> Option<usize> {
         let anywhere = Reach { node, bound: false };
-        self.take_where(anywhere, |z| z.take(0))
+        let above_low = |z: &mut Zone| {
+            z.ok(0, Mark::Low, ReserveRights::default(), ZoneClass::Movable) && z.take(0)
+        };
+        let found = self.take_where(anywhere, above_low);
+        found.or_else(|| self.take_where(anywhere, |z| z.take(0)))
     }
 
     #[inline]
@@ -196,6 +201,7 @@ mod tests {
             pages,
             marks: Marks { min, low, high },
             reserve,
+            batch: None,
         }
     }
 
@@ -251,6 +257,48 @@ mod tests {
             refused.contains("256") && refused.contains("255"),
             "{refused}"
         );
+    }
+
+    /// Measured on 6.12, 6.18 and 7.2 (`docs/rules/swap.md#zram`).
+    #[test]
+    fn compressed_contents_are_on_the_node_of_their_page() {
+        for (variant, near) in [
+            ("v612", false),
+            ("v618", true),
+            ("v72", true),
+            ("classic", true),
+        ] {
+            let mut cfg = MachineConfig::new(preset(variant).unwrap());
+            cfg.ram = Some(2000);
+            cfg.engine.nr_nodes = 2;
+            cfg.zones = vec![zone(0, 1000, 0), zone(1, 1000, 0)];
+            cfg.swap = SwapConfig::Zram {
+                pages: 4096,
+                algorithm: "lzo-rle".into(),
+            };
+            let mut run = MachineRun::new(&cfg).unwrap();
+            let m = run.machine.clone();
+            let memcg = m.limited_memcg(200);
+            let mm = m.create_mm(memcg);
+            let region = m.mmap(mm, m.create_anon(600), 0, 600, MappingFlags::empty());
+            // The CPU is on node 0.
+            let mut ctx = Ctx::inline(mm, memcg, InlineClock::Running);
+            ctx.bind(NodeId(1));
+            for page in 0..600 {
+                run.run_inline(&ctx, m.access(&ctx, region, page, true))
+                    .unwrap();
+            }
+            let free: Vec<u64> = m
+                .world()
+                .engine
+                .zones
+                .all()
+                .iter()
+                .map(|z| z.free)
+                .collect();
+            assert_eq!(free[0] == 1000, near, "{variant}: {free:?}");
+            assert!(!near || free[1] < 800, "{variant}: {free:?}");
+        }
     }
 
     #[test]

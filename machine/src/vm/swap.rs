@@ -131,7 +131,8 @@ impl World {
     pub(crate) fn write_for_reclaim(&mut self, ctx: &Ctx, folio: FolioId) -> Written {
         let f = self.engine.folio(folio);
         let (object, _) = f.owner();
-        let memcg = self.engine.lruvec(f.lruvec()).memcg;
+        let lruvec = self.engine.lruvec(f.lruvec());
+        let (memcg, node) = (lruvec.memcg, lruvec.node);
         let slot = match f.swap_slot() {
             Some(slot) => slot,
             None if self.objects[object.idx()].is_tmpfs() => {
@@ -147,7 +148,7 @@ impl World {
         let sent = match self.swap.as_ref().is_some_and(Swap::synchronous) {
             true => {
                 let mut each = pages.clone().zip(slot..);
-                each.all(|(page, slot)| self.compress(ctx, object, page, slot))
+                each.all(|(page, slot)| self.compress(ctx, object, page, slot, node))
             }
             false => self.send_to_swap(ctx, folio, slot),
         };
@@ -172,8 +173,8 @@ impl World {
         Written::Submitted
     }
 
-    /// Compresses a page into a slot of zram. False if it cannot be stored.
-    fn compress(&mut self, ctx: &Ctx, object: ObjectId, page: u32, slot: u32) -> bool {
+    /// Compresses a page of this node into a slot of zram. False if it cannot be stored.
+    fn compress(&mut self, ctx: &Ctx, object: ObjectId, page: u32, slot: u32, of: NodeId) -> bool {
         let swap = self.swap.as_mut().expect("folio with a swap slot");
         let Store::Zram { pool, timing } = &mut swap.store else {
             unreachable!("compressed memory on a disk")
@@ -197,11 +198,15 @@ impl World {
             timing.compress_ns
         };
         ctx.charge(TimeClass::AllocStall, ns);
-        let fits = self.resize_pool(ctx.node_of_cpu());
+        let node = match self.compressed_near_page {
+            true => of,
+            false => ctx.node_of_cpu(),
+        };
+        let fits = self.resize_pool(node);
         if !fits {
             let swap = self.swap.as_mut().expect("folio with a swap slot");
             swap.drop_compressed(slot);
-            self.resize_pool(ctx.node_of_cpu());
+            self.resize_pool(node);
         }
         fits
     }

@@ -233,6 +233,7 @@ fn one_zone(min: u64, low: u64, high: u64) -> Vec<ZoneSpec> {
         pages: 1,
         marks,
         reserve: 0,
+        batch: None,
     }]
 }
 
