@@ -55,6 +55,8 @@ pub struct Ctx {
     worked: Cell<u64>,
     /// Of its time, how long it was stopped at dirty limits; kept for inline tasks.
     stopped: Cell<u64>,
+    /// Of its time, how long it has waited for reads of files; kept for inline tasks.
+    reading: Cell<u64>,
     /// Memory above memory.high.
     pub(crate) over_high: RefCell<TaskMemcg>,
     /// Dirty throttling.
@@ -88,6 +90,7 @@ impl Ctx {
             clock: Cell::new(0),
             worked: Cell::new(0),
             stopped: Cell::new(0),
+            reading: Cell::new(0),
             over_high: RefCell::default(),
             dirty: RefCell::default(),
             newly_dirtied: Cell::new(0),
@@ -217,6 +220,19 @@ impl Ctx {
             Some(task) => task.sleep_until_as(TimeClass::IoWait, t).await,
             None => self.io_done(t),
         }
+    }
+
+    /// It waits for a read of a file until `t`.
+    #[inline]
+    pub(crate) fn reads_until(&self, t: u64) {
+        let ns = t.saturating_sub(self.now());
+        self.reading.set(self.reading.get() + ns);
+    }
+
+    /// How long it has waited for reads of files since this was asked last, ns.
+    #[inline]
+    pub fn take_reading(&self) -> u64 {
+        self.reading.take()
     }
 
     /// An inline task has waited for a device until `t`.

@@ -228,7 +228,8 @@ impl Setting {
     /// their mean. Not where the order, or a slow device, makes the times.
     #[must_use]
     pub fn at_times_of(self, played: &Value, runs: RunsArgs) -> Self {
-        let slow = self.device.delay_write_ns.is_some_and(|ns| ns >= SLOW_NS);
+        let slow =
+            self.device.delay_write_ns.is_some_and(|ns| ns >= SLOW_NS) && !reads_most(played);
         if self.order.is_at_once() || self.pace || slow {
             return self;
         }
@@ -316,21 +317,58 @@ impl Setting {
     }
 }
 
-/// The points of each run: accesses and ms.
-fn points(runs: &[&Value]) -> Option<Vec<Vec<(u64, u64)>>> {
-    let point = |p: &Value| Some((p["access"].as_u64()?, p["time_ms"].as_u64()?));
-    let of_run = |run: &&Value| -> Option<Vec<(u64, u64)>> {
+/// A point of a run.
+#[derive(Clone, Copy)]
+struct Point {
+    access: u64,
+    ns: u64,
+    /// Reads of the device of the files so far, if it counts them.
+    reads: Option<u64>,
+}
+
+/// The points of each run.
+fn points(runs: &[&Value]) -> Option<Vec<Vec<Point>>> {
+    let point = |p: &Value| {
+        Some(Point {
+            access: p["access"].as_u64()?,
+            ns: p["time_ms"].as_u64()? * 1_000_000,
+            reads: p["counters"]["block_read_ios"].as_u64(),
+        })
+    };
+    let of_run = |run: &&Value| -> Option<Vec<Point>> {
         run["points"].as_array()?.iter().map(point).collect()
     };
     runs.iter().map(of_run).collect()
 }
 
 /// Time by access through these points, which begin at nothing.
-fn clock_through(points: impl Iterator<Item = (u64, u64)>) -> Option<Clock> {
-    let mut clock: Vec<(u64, u64)> = [(0, 0)].into_iter().chain(points).collect();
+fn clock_through(points: impl Iterator<Item = Point>) -> Option<Clock> {
+    let begin = Point {
+        access: 0,
+        ns: 0,
+        reads: Some(0),
+    };
+    let mut points: Vec<Point> = [begin].into_iter().chain(points).collect();
     // Where a phase begins is read twice.
-    clock.dedup_by_key(|point| point.0);
-    Clock::new(clock).ok()
+    points.dedup_by_key(|point| point.access);
+    let clock = Clock::new(points.iter().map(|p| (p.access, p.ns)).collect()).ok()?;
+    let reads: Option<Vec<u64>> = points.iter().map(|p| p.reads).collect();
+    match reads {
+        Some(reads) => clock.with_reads_at(reads).ok(),
+        None => Some(clock),
+    }
+}
+
+/// Whether reads of the device of the files took most of the time of the runs.
+fn reads_most(played: &Value) -> bool {
+    let last = |run: &Value| -> Option<(u64, u64)> {
+        let point = run["points"].as_array()?.last()?;
+        let reading = point["counters"]["block_read_ticks"].as_u64()?;
+        Some((reading, point["time_ms"].as_u64()?))
+    };
+    let runs = played["runs"].as_array().into_iter().flatten();
+    runs.filter_map(last)
+        .any(|(reading, all)| 2 * reading > all)
 }
 
 /// What a read of the device of the files took in these runs, ns, as the device counts it; none: it counts nothing, or
@@ -363,8 +401,7 @@ fn with_fold(clock: Clock, run: &Value) -> Clock {
 /// Time by access of each run.
 fn each_time(played: &Value) -> Option<Vec<Clock>> {
     let of_run = |run| {
-        let points = points(&[run])?.remove(0);
-        let clock = clock_through(points.into_iter().map(|(a, ms)| (a, ms * 1_000_000)))?;
+        let clock = clock_through(points(&[run])?.remove(0).into_iter())?;
         Some(with_fold(with_reads(clock, read_ns(&[run])), run))
     };
     let runs = played["runs"].as_array()?.iter();
@@ -377,14 +414,19 @@ pub(super) fn times(played: &Value) -> Option<Clock> {
     let lived = |run: &&Value| run["killed_after"].is_null();
     let lived: Vec<_> = played["runs"].as_array()?.iter().filter(lived).collect();
     let runs = points(&lived)?;
-    let (first, ns) = (runs.first()?, 1_000_000 / runs.len() as u64);
+    let (first, of) = (runs.first()?, runs.len() as u64);
     let mut mean = Vec::new();
-    for (n, &(access, _)) in first.iter().enumerate() {
-        let at = |run: &Vec<(u64, u64)>| {
-            (run.len() == first.len() && run[n].0 == access).then(|| run[n].1)
+    for (n, &Point { access, .. }) in first.iter().enumerate() {
+        let at = |run: &Vec<Point>| {
+            (run.len() == first.len() && run[n].access == access).then(|| run[n])
         };
-        let sum = runs.iter().map(at).sum::<Option<u64>>()?;
-        mean.push((access, sum * ns));
+        let same: Vec<Point> = runs.iter().map(at).collect::<Option<_>>()?;
+        let reads: Option<u64> = same.iter().map(|p| p.reads).sum();
+        mean.push(Point {
+            access,
+            ns: same.iter().map(|p| p.ns).sum::<u64>() / of,
+            reads: reads.map(|n| n / of),
+        });
     }
     let clock = with_reads(clock_through(mean.into_iter())?, read_ns(&lived));
     // Of several runs each has folds of its own.

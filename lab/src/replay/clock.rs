@@ -7,6 +7,8 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Clock {
     points: Vec<(u64, u64)>,
+    /// Reads until each point; none: not known.
+    reads: Vec<u64>,
     read_ns: Option<u64>,
     fold_ns: Option<u64>,
 }
@@ -14,8 +16,8 @@ pub struct Clock {
 /// Why a clock cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ClockError {
-    /// Not `ACCESS:SECONDS`.
-    #[error("clock point '{0}' is not of the form ACCESS:SECONDS, for example 32768:6.58")]
+    /// Neither `ACCESS:SECONDS` nor `ACCESS:SECONDS:READS`.
+    #[error("clock point '{0}' is not of the form ACCESS:SECONDS, for example 32768:6.58, or, all of them, ACCESS:SECONDS:READS")]
     Form(String),
     /// Not `read:SECONDS` behind the points.
     #[error(
@@ -57,9 +59,25 @@ impl Clock {
         }
         Ok(Self {
             points,
+            reads: Vec::new(),
             read_ns: None,
             fold_ns: None,
         })
+    }
+
+    /// The same of a recording that had done so many reads of the device at each of the points.
+    ///
+    /// # Errors
+    /// Not one number a point, or numbers that fall.
+    pub fn with_reads_at(self, reads: Vec<u64>) -> Result<Self, ClockError> {
+        let fall = reads.windows(2).find(|w| w[1] < w[0]);
+        match fall {
+            Some(w) => Err(ClockError::Order(w[1].to_string())),
+            None if reads.len() != self.points.len() => {
+                Err(ClockError::Form(format!("{} reads", reads.len())))
+            }
+            None => Ok(Self { reads, ..self }),
+        }
     }
 
     /// The same of a recording in which a read of the device took so long, ns.
@@ -80,22 +98,34 @@ impl Clock {
         }
     }
 
-    /// Reads `ACCESS:SECONDS,ACCESS:SECONDS,...`, and behind it, if they are known, what a read of the device took and
-    /// when statistics were folded first: `,read:SECONDS,fold:SECONDS`.
+    /// Reads `ACCESS:SECONDS,ACCESS:SECONDS,...`, each with `:READS` behind it or none, and behind them, if they are known, what a
+    /// read of the device took and when statistics were folded first: `,read:SECONDS,fold:SECONDS`.
     ///
     /// # Errors
     /// As [`Self::new`], or a point that is not a pair of numbers.
     pub fn parse(text: &str) -> Result<Self, ClockError> {
-        let point = |p: &str| -> Option<(u64, u64)> {
+        let number = |text: &str| text.trim().parse::<u64>().ok();
+        let point = |p: &str| -> Option<((u64, u64), Option<u64>)> {
             let (a, s) = p.split_once(':')?;
-            Some((a.trim().parse().ok()?, nanoseconds(s)?))
+            let (s, reads) = match s.split_once(':') {
+                Some((s, reads)) => (s, Some(number(reads)?)),
+                None => (s, None),
+            };
+            Some(((number(a)?, nanoseconds(s)?), reads))
         };
         let (text, fold) = last(text, "fold");
         let (points, read) = last(text, "read");
-        let points = points
-            .split(',')
-            .map(|p| point(p).ok_or_else(|| ClockError::Form(p.trim().into())))
-            .collect::<Result<Vec<_>, _>>()?;
+        let texts: Vec<&str> = points.split(',').collect();
+        let form = |p: &str| ClockError::Form(p.trim().into());
+        let points = texts.iter().map(|p| point(p).ok_or_else(|| form(p)));
+        let (points, reads): (Vec<_>, Vec<_>) =
+            points.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        let clock = Self::new(points)?;
+        let clock = match reads.iter().position(Option::is_none) {
+            None => clock.with_reads_at(reads.into_iter().flatten().collect())?,
+            Some(_) if reads.iter().all(Option::is_none) => clock,
+            Some(lacks) => return Err(form(texts[lacks])),
+        };
         let time = |part: &str, name: &str| {
             let ns = nanoseconds(part.strip_prefix(name)?)?;
             (1..=1_000_000_000_000).contains(&ns).then_some(ns)
@@ -105,19 +135,33 @@ impl Clock {
         Ok(Self {
             read_ns: read_ns.transpose()?,
             fold_ns: fold_ns.transpose()?,
-            ..Self::new(points)?
+            ..clock
         })
     }
 
     /// Time of an access, ns. Beyond the ends the first and last slopes are extended.
     pub fn at(&self, access: u64) -> u64 {
+        let part = self.part(access);
+        part.share(access, part.ns)
+    }
+
+    /// The part between two points that has the access.
+    pub(super) fn part(&self, access: u64) -> Part {
         let i = self
             .points
             .partition_point(|p| p.0 <= access)
             .clamp(1, self.points.len() - 1);
-        let ((a0, t0), (a1, t1)) = (self.points[i - 1], self.points[i]);
-        let into = access.saturating_sub(a0);
-        t0 + (u128::from(into) * u128::from(t1 - t0) / u128::from(a1 - a0)) as u64
+        let ((access, begins), (next, ends)) = (self.points[i - 1], self.points[i]);
+        let ns = ends - begins;
+        let reads = self.reads.get(i - 1..=i).map(|r| r[1] - r[0]);
+        let reading = reads.zip(self.read_ns).map(|(n, read)| n * read);
+        Part {
+            access,
+            begins,
+            accesses: next - access,
+            ns,
+            reading: reading.filter(|&reading| reading < ns),
+        }
     }
 
     /// What a read of the device took, ns, if that is known.
@@ -133,6 +177,35 @@ impl Clock {
     /// Access indices of the points.
     pub fn accesses(&self) -> impl Iterator<Item = u64> + '_ {
         self.points.iter().map(|p| p.0)
+    }
+}
+
+/// What lies between two points.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// Its first access.
+    pub access: u64,
+    begins: u64,
+    accesses: u64,
+    ns: u64,
+    /// Of its time, what reads took, if that is known and less than all.
+    reading: Option<u64>,
+}
+
+impl Part {
+    /// When the access begins if all of the part take the same of these ns.
+    fn share(&self, access: u64, ns: u64) -> u64 {
+        let into = u128::from(access.saturating_sub(self.access));
+        self.begins + (into * u128::from(ns) / u128::from(self.accesses)) as u64
+    }
+
+    /// Time of an access before which the replay has waited so long for reads since the part began, ns: all accesses take the same
+    /// time besides.
+    pub(super) fn at(&self, access: u64, waited: u64) -> u64 {
+        match self.reading {
+            Some(reading) => self.share(access, self.ns - reading) + waited,
+            None => self.share(access, self.ns),
+        }
     }
 }
 
@@ -156,6 +229,9 @@ impl fmt::Display for Clock {
         for (n, (access, ns)) in self.points.iter().enumerate() {
             let comma = if n > 0 { "," } else { "" };
             write!(f, "{comma}{access}:{}", *ns as f64 / 1e9)?;
+            if let Some(reads) = self.reads.get(n) {
+                write!(f, ":{reads}")?;
+            }
         }
         if let Some(ns) = self.read_ns {
             write!(f, ",read:{}", ns as f64 / 1e9)?;

@@ -7,6 +7,7 @@ mod folds;
 pub mod inspect;
 pub mod outside;
 
+mod pace;
 mod player;
 pub mod run;
 mod settings;

@@ -7,6 +7,7 @@
 use super::counters::of_replay;
 use super::folds::Folds;
 use super::inspect::{self, Command, LruvecDump};
+use super::pace::Pace;
 use super::stage::{Memcgs, Places};
 use super::steps::run_of;
 use super::ReplayOptions;
@@ -158,6 +159,7 @@ pub(super) struct Player<'a> {
     /// The next sample comes before this access.
     sample_at: usize,
     folds: Folds,
+    pub(super) pace: Pace<'a>,
     /// A policy outside of the engine decides.
     outside: bool,
     /// Up to this access it has been told all.
@@ -241,6 +243,7 @@ impl<'a> Player<'a> {
                 _ => 0,
             },
             folds: Folds::new(options),
+            pace: Pace::new(options.settings.clock.as_ref()),
             outside: false,
             told: 0,
         })
@@ -404,9 +407,7 @@ impl<'a> Player<'a> {
         let process = self.processes[usize::from(op.task)].as_ref();
         let process = process.expect(PRESENT);
         let ctx = &process.ctx;
-        if let Some(clock) = &self.options.settings.clock {
-            ctx.set_clock(clock.at(at as u64));
-        }
+        self.pace.begin(ctx, at as u64);
         if let Some(own) = &self.own {
             self.run.catch_up(ctx);
             own.touch(&mut self.run, ctx)?;
@@ -432,6 +433,7 @@ impl<'a> Player<'a> {
                 run.run_inline(ctx, machine.write(ctx, object, op.page, pages, whole))?;
             }
         }
+        self.pace.end(ctx);
         // It waited for its page, so it was switched out and in again.
         machine.world_mut().engine.mm_ran(process.mm, 0);
         Ok(played)

@@ -101,9 +101,7 @@ impl Player<'_> {
         let view = process.views[usize::from(first.object)].as_ref();
         let file = &view.expect("just looked up").file;
         let (ctx, count) = (&process.ctx, pages as u32);
-        if let Some(clock) = &self.options.settings.clock {
-            ctx.set_clock(clock.at(at as u64));
-        }
+        self.pace.begin(ctx, at as u64);
         let (machine, run) = (&self.machine, &mut self.run);
         if first.kind == OpKind::Pread {
             run.run_inline(ctx, machine.read(ctx, file, first.page, count))?;
@@ -114,6 +112,7 @@ impl Player<'_> {
                 machine.write(ctx, file.object, first.page, count, whole),
             )?;
         }
+        self.pace.end(ctx);
         machine.world_mut().engine.mm_ran(process.mm, 0);
         Ok(pages)
     }

@@ -343,6 +343,7 @@ impl World {
         reading: Reading,
         use_it: impl FnOnce(&mut Self, FolioId) -> T,
     ) -> Result<T, OpError> {
+        ctx.reads_until(reading.until);
         ctx.io_done(reading.until);
         let result = reading.result.map_err(OpError::Device);
         let used = result.map(|()| use_it(self, reading.first));
@@ -413,6 +414,7 @@ impl Machine {
         first: FolioRef<'a>,
         reading: Reading,
     ) -> Result<FolioRef<'a>, OpError> {
+        ctx.reads_until(reading.until);
         ctx.io_until(reading.until).await;
         reading.result.map_err(OpError::Device)?;
         // Its completion and our wake-up fall on the same instant, in either order.

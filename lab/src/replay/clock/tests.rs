@@ -20,10 +20,33 @@ fn is_read_as_it_is_shown() {
     let c = Clock::parse("0:0,50:0.2,read:0.000087").unwrap();
     assert_eq!(c.read_ns(), Some(87_000));
     assert_eq!(Clock::parse(&c.to_string()), Ok(c));
-    for text in ["0:0,50:0.2,fold:1.37", "0:0,50:0.2,read:0.1,fold:1.37"] {
+    for text in [
+        "0:0,50:0.2,fold:1.37",
+        "0:0,50:0.2,read:0.1,fold:1.37",
+        "0:0:0,50:0.2:7,read:0.1,fold:1.37",
+    ] {
         let c = Clock::parse(text).unwrap();
         assert_eq!(c.first_fold_ns(), Some(1_370_000_000));
         assert_eq!(c.to_string(), text);
+    }
+}
+
+/// Between two points, accesses take the same time but for their reads.
+#[test]
+fn reads_are_where_the_replay_has_them() {
+    let at =
+        |clock: &str, access, waited| Clock::parse(clock).unwrap().part(access).at(access, waited);
+    let clock = "0:0:0,100:1:5,200:2:5,read:0.1";
+    assert_eq!(at(clock, 10, 0), 50_000_000);
+    assert_eq!(at(clock, 10, 300_000_000), 350_000_000);
+    assert_eq!(at(clock, 110, 0), 1_100_000_000, "this part has no reads");
+    // Not known, or reads of several at once, which took longer than all: linear, whatever has been read.
+    for clock in [
+        "0:0,100:1,200:2,read:0.1",
+        "0:0:0,100:1:10,200:2:20,read:0.1",
+        "0:0:0,100:1:5,200:2:5",
+    ] {
+        assert_eq!(at(clock, 10, 300_000_000), 100_000_000, "{clock}");
     }
 }
 
@@ -43,6 +66,17 @@ fn bad_points_are_named() {
         let error = ClockError::Read(bad.into());
         assert_eq!(Clock::parse(&format!("0:0,5:1,{bad}")), Err(error));
     }
+    for (bad, named) in [
+        ("0:0:0,5:1", "5:1"),
+        ("0:0,5:1:3", "0:0"),
+        ("0:0:0,5:1:x", "5:1:x"),
+    ] {
+        assert_eq!(Clock::parse(bad), Err(ClockError::Form(named.into())));
+    }
+    assert!(matches!(
+        Clock::parse("0:0:3,5:1:2"),
+        Err(ClockError::Order(_))
+    ));
     for bad in ["fold:0", "fold", "fold:x", "folds:1", "fold:1001"] {
         let error = ClockError::Fold(bad.into());
         assert_eq!(Clock::parse(&format!("0:0,5:1,{bad}")), Err(error));
@@ -183,6 +217,29 @@ fn reads_keep_to_the_clock() {
     for variant in KERNELS {
         let late = paced(&trace, variant, ns).time - last_begins(ns);
         assert!(late < 20_000, "{variant}: {late} ns");
+    }
+}
+
+/// A replay that does other reads than the recording takes less time, or more, between two points.
+#[test]
+fn a_replay_that_reads_nothing_has_only_the_rest_of_the_time() {
+    let second = 1_000_000_000;
+    let clock = || steady(second).with_reads_of(200_000);
+    let half_reads = || clock().with_reads_at(vec![0, 2_500]).unwrap();
+    for variant in KERNELS {
+        let time = |kind, clock| by(&in_order(kind), variant, clock).time;
+        let writes = time(OpKind::WholeWrite, half_reads());
+        assert!(
+            (499_000_000..700_000_000).contains(&writes),
+            "{variant}: {writes}"
+        );
+        assert!(time(OpKind::WholeWrite, clock()) > 999_000_000, "{variant}");
+        // All 5,000 accesses read, not 2,500.
+        let reads = time(OpKind::Pread, half_reads());
+        assert!(
+            (1_490_000_000..1_550_000_000).contains(&reads),
+            "{variant}: {reads}"
+        );
     }
 }
 
