@@ -15,6 +15,9 @@ const CLASSES: [ZoneClass; 4] = [
     ZoneClass::Movable,
 ];
 
+/// Pages that may move at once between a zone and a CPU's list.
+const BATCHES: std::ops::RangeInclusive<u64> = 1..=1 << 20;
+
 /// Zones of a machine with so many nodes and so much memory, all of it free.
 pub(crate) fn zones(
     cfg: &MachineConfig,
@@ -114,6 +117,13 @@ fn given(
             };
             // A zone may have less than its marks: others have what it lacks.
             spec.marks.check(ram)?;
+            if let Some(batch) = spec.batch.filter(|n| !BATCHES.contains(n)) {
+                return Err(MachineError::Range {
+                    what: "batch of a zone's CPU lists",
+                    value: batch.to_string(),
+                    range: "1 to 1,048,576 pages",
+                });
+            }
             let mut z = Zone::new(node, class, spec.pages);
             (z.min, z.low, z.high) = (spec.marks.min, spec.marks.low, spec.marks.high);
             z.lowmem_reserve[class.idx() + 1..].fill(spec.reserve);

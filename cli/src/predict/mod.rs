@@ -6,6 +6,7 @@ mod room;
 mod setting;
 #[cfg(test)]
 mod tests;
+mod times;
 
 pub use beside::{beside, nearby, Beside, Look};
 pub use near::limits_near;

@@ -1,5 +1,6 @@
 use super::beside::LIMITS;
-use super::setting::{pages_around, times, zram_of};
+use super::setting::{pages_around, zram_of};
+use super::times::times;
 use super::{beside, limits_near, nearby, Beside, Look, Setting, PAGE};
 use crate::args::RunsArgs;
 use coldset_lab::experiment::DirtySettings;

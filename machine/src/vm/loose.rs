@@ -246,6 +246,28 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_of_none_or_of_too_many_is_refused() {
+        let refused = |batch| {
+            let mut cfg = MachineConfig::new(preset("v618").unwrap());
+            cfg.cpu_lists = true;
+            cfg.ram = Some(1000);
+            cfg.zones = vec![ZoneSpec {
+                batch: Some(batch),
+                ..zone(0, 1000, 0)
+            }];
+            MachineRun::new(&cfg).err().map(|e| e.to_string())
+        };
+        assert_eq!(refused(31), None);
+        for batch in [0, u64::MAX] {
+            let text = refused(batch).unwrap();
+            assert!(
+                text.contains("batch") && text.contains("1,048,576"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
     fn too_many_zones_are_refused() {
         let mut cfg = MachineConfig::new(preset("v618").unwrap());
         cfg.engine.nr_nodes = 64;
