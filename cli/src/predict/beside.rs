@@ -1,6 +1,6 @@
 //! What was measured, and what the lab predicts of it.
 
-use super::near::limits_near;
+use super::near::{limits_near, LIMITS};
 use super::setting::Setting;
 use super::{Room, PAGE};
 use crate::error::Failure;
@@ -84,10 +84,6 @@ pub fn beside(
         ended,
     })
 }
-
-/// Limits under which a prediction is made, the one that was asked for among them: what a policy does may depend on a
-/// few pages more or less.
-pub(super) const LIMITS: u32 = 9;
 
 /// What a variant comes to under limits near that of `setting` and that one, a column each, at the times of the run with
 /// the limit if they are known. When statistics are folded differs, too: a kernel does it when it is due, whenever a run began.

@@ -3,6 +3,10 @@
 /// How far they are from it at most, as a share of it.
 const FARTHEST: f64 = 0.004;
 
+/// Limits under which a prediction is made, the one that was asked for among them: what a policy does may depend on a
+/// few pages more or less.
+pub(super) const LIMITS: u32 = 9;
+
 /// So many limits about `pages`, evenly spread, itself in the middle of an odd number.
 pub fn limits_near(pages: u64, count: u32) -> Vec<u64> {
     let last = f64::from(count.max(2) - 1);

@@ -1,6 +1,6 @@
 //! The settings of a run that was measured, as far as the lab has them.
 
-use super::beside::LIMITS;
+use super::near::LIMITS;
 use super::times::{each_time, reads_most, times};
 use super::{Room, PAGE};
 use crate::args::{RunsArgs, TaskArgs};

@@ -1,4 +1,4 @@
-use super::beside::LIMITS;
+use super::near::LIMITS;
 use super::setting::{pages_around, zram_of};
 use super::times::times;
 use super::{beside, limits_near, nearby, Beside, Look, Setting, PAGE};

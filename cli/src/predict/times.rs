@@ -1,6 +1,6 @@
 //! When accesses of a run that was measured began, for a prediction at the same times.
 
-use super::beside::LIMITS;
+use super::near::LIMITS;
 use coldset_lab::replay::Clock;
 use serde_json::Value;
 
