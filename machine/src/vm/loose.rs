@@ -268,6 +268,29 @@ mod tests {
     }
 
     #[test]
+    fn each_zone_has_batches_of_its_own() {
+        let free = |batch| {
+            let mut cfg = MachineConfig::new(preset("v618").unwrap());
+            cfg.cpu_lists = true;
+            cfg.ram = Some(1000);
+            cfg.zones = vec![ZoneSpec {
+                batch,
+                ..zone(0, 1000, 0)
+            }];
+            let mut run = MachineRun::new(&cfg).unwrap();
+            let m = run.machine.clone();
+            let mm = m.create_mm(MemcgId::ROOT);
+            let region = m.mmap(mm, m.create_anon(1), 0, 1, MappingFlags::empty());
+            let ctx = Ctx::inline(mm, MemcgId::ROOT, InlineClock::Running);
+            run.run_inline(&ctx, m.access(&ctx, region, 0, true))
+                .unwrap();
+            let world = m.world();
+            world.engine.zones.all()[0].free
+        };
+        assert_eq!([free(Some(31)), free(Some(3)), free(None)], [969, 997, 937]);
+    }
+
+    #[test]
     fn too_many_zones_are_refused() {
         let mut cfg = MachineConfig::new(preset("v618").unwrap());
         cfg.engine.nr_nodes = 64;
