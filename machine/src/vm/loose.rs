@@ -205,13 +205,36 @@ mod tests {
         }
     }
 
+    /// A machine of these zones.
+    fn machine_of(variant: &str, zones: &[ZoneSpec]) -> MachineConfig {
+        let mut cfg = MachineConfig::new(preset(variant).unwrap());
+        cfg.ram = Some(zones.iter().map(|z| z.pages).sum());
+        cfg.engine.nr_nodes = zones[zones.len() - 1].node + 1;
+        cfg.zones = zones.to_vec();
+        cfg
+    }
+
+    /// One with one zone, whose CPUs' lists have this batch.
+    fn batches_of(batch: Option<u64>) -> MachineConfig {
+        let only = ZoneSpec {
+            batch,
+            ..zone(0, 1000, 0)
+        };
+        MachineConfig {
+            cpu_lists: true,
+            ..machine_of("v618", &[only])
+        }
+    }
+
+    /// Free pages of each zone.
+    fn free(w: &World) -> Vec<u64> {
+        w.engine.zones.all().iter().map(|z| z.free).collect()
+    }
+
     /// Free pages of both zones of a machine, after a task that is bound to a node, if one is named, has used so many pages of
     /// a mapping.
     fn free_after(zones: [ZoneSpec; 2], bound: Option<u32>, pages: u32, variant: &str) -> [u64; 2] {
-        let mut cfg = MachineConfig::new(preset(variant).unwrap());
-        cfg.ram = Some(1000);
-        cfg.engine.nr_nodes = zones[1].node + 1;
-        cfg.zones = zones.to_vec();
+        let mut cfg = machine_of(variant, &zones);
         cfg.swap = SwapConfig::Disk {
             pages: 4096,
             device: crate::device::DeviceKind::Ramdisk,
@@ -228,8 +251,7 @@ mod tests {
             m.world().check();
         }
         let world = m.world();
-        let free: Vec<u64> = world.engine.zones.all().iter().map(|z| z.free).collect();
-        free.try_into().unwrap()
+        free(&world).try_into().unwrap()
     }
 
     #[test]
@@ -248,14 +270,8 @@ mod tests {
     #[test]
     fn a_batch_of_none_or_of_too_many_is_refused() {
         let refused = |batch| {
-            let mut cfg = MachineConfig::new(preset("v618").unwrap());
-            cfg.cpu_lists = true;
-            cfg.ram = Some(1000);
-            cfg.zones = vec![ZoneSpec {
-                batch: Some(batch),
-                ..zone(0, 1000, 0)
-            }];
-            MachineRun::new(&cfg).err().map(|e| e.to_string())
+            let run = MachineRun::new(&batches_of(Some(batch)));
+            run.err().map(|e| e.to_string())
         };
         assert_eq!(refused(31), None);
         for batch in [0, u64::MAX] {
@@ -269,15 +285,8 @@ mod tests {
 
     #[test]
     fn each_zone_has_batches_of_its_own() {
-        let free = |batch| {
-            let mut cfg = MachineConfig::new(preset("v618").unwrap());
-            cfg.cpu_lists = true;
-            cfg.ram = Some(1000);
-            cfg.zones = vec![ZoneSpec {
-                batch,
-                ..zone(0, 1000, 0)
-            }];
-            let mut run = MachineRun::new(&cfg).unwrap();
+        let left = |batch| {
+            let mut run = MachineRun::new(&batches_of(batch)).unwrap();
             let m = run.machine.clone();
             let mm = m.create_mm(MemcgId::ROOT);
             let region = m.mmap(mm, m.create_anon(1), 0, 1, MappingFlags::empty());
@@ -285,19 +294,17 @@ mod tests {
             run.run_inline(&ctx, m.access(&ctx, region, 0, true))
                 .unwrap();
             let world = m.world();
-            world.engine.zones.all()[0].free
+            free(&world)[0]
         };
-        assert_eq!([free(Some(31)), free(Some(3)), free(None)], [969, 997, 937]);
+        assert_eq!([left(Some(31)), left(Some(3)), left(None)], [969, 997, 937]);
     }
 
     #[test]
     fn too_many_zones_are_refused() {
-        let mut cfg = MachineConfig::new(preset("v618").unwrap());
-        cfg.engine.nr_nodes = 64;
         let of_node = |node| std::iter::repeat_n(zone(node, 100, 0), 4);
-        cfg.zones = (0..64).flat_map(of_node).collect();
-        cfg.ram = Some(25_600);
-        let refused = MachineRun::new(&cfg).err().unwrap().to_string();
+        let zones: Vec<ZoneSpec> = (0..64).flat_map(of_node).collect();
+        let run = MachineRun::new(&machine_of("v618", &zones));
+        let refused = run.err().unwrap().to_string();
         assert!(
             refused.contains("256") && refused.contains("255"),
             "{refused}"
@@ -313,10 +320,7 @@ mod tests {
             ("v72", true),
             ("classic", true),
         ] {
-            let mut cfg = MachineConfig::new(preset(variant).unwrap());
-            cfg.ram = Some(2000);
-            cfg.engine.nr_nodes = 2;
-            cfg.zones = vec![zone(0, 1000, 0), zone(1, 1000, 0)];
+            let mut cfg = machine_of(variant, &[zone(0, 1000, 0), zone(1, 1000, 0)]);
             cfg.swap = SwapConfig::Zram {
                 pages: 4096,
                 algorithm: "lzo-rle".into(),
@@ -333,14 +337,7 @@ mod tests {
                 run.run_inline(&ctx, m.access(&ctx, region, page, true))
                     .unwrap();
             }
-            let free: Vec<u64> = m
-                .world()
-                .engine
-                .zones
-                .all()
-                .iter()
-                .map(|z| z.free)
-                .collect();
+            let free = free(&m.world());
             assert_eq!(free[0] == 1000, near, "{variant}: {free:?}");
             assert!(!near || free[1] < 800, "{variant}: {free:?}");
         }
