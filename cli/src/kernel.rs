@@ -228,6 +228,9 @@ pub fn setting(args: &GuestArgs, trace: &Trace) -> Result<Setting, Failure> {
     if args.limit == LimitArg::Machine {
         setting = setting.limited_by_machine();
     }
+    if args.virtual_time {
+        setting = setting.in_virtual_time();
+    }
     if args.monitor == OnOff::On {
         setting.leave_out(MONITOR);
     }

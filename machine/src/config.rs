@@ -135,6 +135,8 @@ pub struct MachineConfig {
     /// Compressed contents of a page are kept on the page's node if it has room (6.16); off: on that of the CPU that reclaims
     /// (`docs/rules/swap.md#zram`).
     pub compressed_near_page: bool,
+    /// Inline tasks occupy a CPU while they work; off: they have one of their own (`docs/rules/machine.md#a-guests-cpu`).
+    pub inline_on_cpu: bool,
     /// What the files are on, on all devices.
     pub file_system: FileSystem,
     /// Greatest order of a folio that the file systems of all devices make, up to 9; 0 = single pages
@@ -166,6 +168,7 @@ impl MachineConfig {
             neighbours_are_hits: !switches.counters_72,
             swap_cache_always: switches.swap_cache_always,
             compressed_near_page: !switches.is_612(),
+            inline_on_cpu: false,
             engine: Config::default(),
             switches,
             params: Params::default(),

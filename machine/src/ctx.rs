@@ -57,6 +57,8 @@ pub struct Ctx {
     stopped: Cell<u64>,
     /// Of its time, how long it has waited for reads of files; kept for inline tasks.
     reading: Cell<u64>,
+    /// Of its time, how long it has waited for anything since this was taken last; kept for inline tasks.
+    waited: Cell<u64>,
     /// Memory above memory.high.
     pub(crate) over_high: RefCell<TaskMemcg>,
     /// Dirty throttling.
@@ -91,6 +93,7 @@ impl Ctx {
             worked: Cell::new(0),
             stopped: Cell::new(0),
             reading: Cell::new(0),
+            waited: Cell::new(0),
             over_high: RefCell::default(),
             dirty: RefCell::default(),
             newly_dirtied: Cell::new(0),
@@ -239,9 +242,23 @@ impl Ctx {
     #[inline]
     pub(crate) fn io_done(&self, t: u64) {
         match self.inline {
-            InlineClock::Running | InlineClock::Paced { reads: true } => self.set_clock(t),
+            InlineClock::Running | InlineClock::Paced { reads: true } => self.wait_until(t),
             InlineClock::Paced { reads: false } | InlineClock::External => {}
         }
+    }
+
+    /// An inline task waits until `t`.
+    #[inline]
+    fn wait_until(&self, t: u64) {
+        let ns = t.saturating_sub(self.clock.get());
+        self.waited.set(self.waited.get() + ns);
+        self.set_clock(t);
+    }
+
+    /// How long an inline task has waited for anything since this was asked last, ns.
+    #[inline]
+    pub(crate) fn take_waited(&self) -> u64 {
+        self.waited.take()
     }
 
     /// Of an inline task's time, what it has worked, ns; the rest it has waited.
@@ -263,7 +280,7 @@ impl Ctx {
                     let ns = t.saturating_sub(self.clock.get());
                     self.stopped.set(self.stopped.get() + ns);
                 }
-                self.set_clock(t);
+                self.wait_until(t);
                 PendingOnce(false).await;
             }
         }

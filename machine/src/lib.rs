@@ -29,6 +29,7 @@ pub mod record;
 mod recorder;
 pub mod samples;
 mod sampling;
+mod seat;
 pub mod sim;
 mod spawn;
 mod tlb;

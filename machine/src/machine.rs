@@ -4,6 +4,7 @@ use crate::config::{MachineConfig, MachineError};
 use crate::ctx::Ctx;
 use crate::mem::mapping::TABLE;
 use crate::mem::{Backing, Fill, Mapping, MappingFlags, MappingId, Object};
+use crate::seat::Seat;
 use crate::sim::{Executor, RunEnd, Sim, SimConfig};
 use crate::world::{Mm, World};
 use coldset_engine::{MemcgId, MmId, ObjectId};
@@ -19,6 +20,8 @@ pub struct Machine {
     pub(crate) w: Rc<RefCell<World>>,
     /// The simulation it lives in.
     pub sim: Sim,
+    /// The CPU of inline tasks, if they have one.
+    seat: Option<Seat>,
 }
 
 #[cfg(test)]
@@ -60,7 +63,8 @@ impl MachineRun {
         });
         w.borrow_mut().me = me;
         crate::sampling::start(&w, &sim, cfg.sample_points);
-        let machine = Machine { w, sim };
+        let seat = cfg.inline_on_cpu.then(|| Seat::new(&sim));
+        let machine = Machine { w, sim, seat };
         machine.start_kswapd();
         Ok(Self { executor, machine })
     }
@@ -121,9 +125,7 @@ impl Machine {
         loop {
             match operation.as_mut().poll(&mut cx) {
                 Poll::Ready(value) => return value,
-                Poll::Pending => {
-                    executor.run_until(ctx.now());
-                }
+                Poll::Pending => self.pass(executor, ctx),
             }
         }
     }
@@ -132,7 +134,16 @@ impl Machine {
     #[inline]
     pub(crate) fn settle_inline(&self, executor: &mut Executor, ctx: &Ctx) {
         if ctx.has_clock() {
-            executor.run_until(ctx.now());
+            self.pass(executor, ctx);
+        }
+    }
+
+    /// The rest of the machine comes to the time of an inline task.
+    #[inline]
+    fn pass(&self, executor: &mut Executor, ctx: &Ctx) {
+        match &self.seat {
+            None => drop(executor.run_until(ctx.now())),
+            Some(seat) => seat.pass(executor, ctx),
         }
     }
 
@@ -140,7 +151,7 @@ impl Machine {
     fn catch_up(&self, executor: &mut Executor, ctx: &Ctx) {
         ctx.set_clock(executor.now().max(self.world().engine.now()));
         if ctx.now() > executor.now() {
-            executor.run_until(ctx.now());
+            self.pass(executor, ctx);
         }
     }
 

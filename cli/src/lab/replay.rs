@@ -139,6 +139,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, Failure> {
             pace: args.pace == PaceArg::Trace,
             order: args.order,
             cpus: args.cpus,
+            shares_cpu: false,
             scale: parse_scale(&args.scale)?,
             costs: assign::costs(&args.cost)?,
         },

@@ -167,6 +167,12 @@ impl Beside {
         let low = |l: &Low| format!("memory.low of task {}", l.task);
         with.extend(s.low.iter().map(low));
         with.extend(s.clock.as_ref().map(|_| "the times of the run".to_owned()));
+        let costs = s.costs();
+        with.extend(
+            costs
+                .rows_set()
+                .map(|(row, value)| format!("{row} {value}")),
+        );
         let mut lines = vec![format!("predicted with {}", with.join(", "))];
         let said = self.ended.iter();
         lines.extend(said.map(|(variant, why)| format!("{variant}: {why}")));
@@ -221,6 +227,7 @@ impl Beside {
             "cpus": s.cpus,
             "dirty_limits": if s.dirty.of_host { "host" } else { "memcg" },
             "inodes": "root",
+            "costs": s.costs().rows_set().collect::<IndexMap<_, _>>(),
             "not_in_it": s.without,
             "ended": self.ended.iter().cloned().collect::<IndexMap<_, _>>(),
         });

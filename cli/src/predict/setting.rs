@@ -5,8 +5,10 @@ use super::times::{each_time, reads_most, times};
 use super::{Room, PAGE};
 use crate::args::{RunsArgs, TaskArgs};
 use crate::error::Failure;
-use coldset_lab::experiment::DirtySettings;
-use coldset_lab::replay::{Clock, FileDevice, Inodes, Limit, ReplaySettings, READ_AHEAD_KB};
+use coldset_lab::experiment::{Costs, DirtySettings};
+use coldset_lab::replay::{
+    in_virtual_time, Clock, FileDevice, Inodes, Limit, ReplaySettings, READ_AHEAD_KB,
+};
 use coldset_lab::report::ReplayResult;
 use coldset_lab::runner::{
     replay_all, Low, Memory, Progress, ReplayPlan, ReplayTable, Size, SwapSpec, Variant,
@@ -62,6 +64,8 @@ pub struct Setting {
     pub(super) clock: Option<Clock>,
     /// The same run by run, where the runs had the limits that predictions have.
     pub(super) clocks: Vec<Clock>,
+    /// An instruction took a nanosecond.
+    pub(super) virtual_time: bool,
     /// What the run had and the lab has not.
     pub(super) without: Vec<String>,
 }
@@ -87,6 +91,7 @@ impl Setting {
             read_ahead_kb: READ_AHEAD_KB,
             clock: None,
             clocks: Vec::new(),
+            virtual_time: false,
             without: Vec::new(),
         }
     }
@@ -167,6 +172,15 @@ impl Setting {
     #[must_use]
     pub fn with_cpus(self, cpus: u64) -> Self {
         Self { cpus, ..self }
+    }
+
+    /// In virtual time, where an instruction takes a nanosecond.
+    #[must_use]
+    pub fn in_virtual_time(self) -> Self {
+        Self {
+            virtual_time: true,
+            ..self
+        }
     }
 
     /// With tasks that are played as these arguments say.
@@ -276,11 +290,21 @@ impl Setting {
                 device: self.device,
                 file_system: self.file_system,
                 clock: self.clock.clone(),
+                costs: self.costs(),
+                shares_cpu: self.virtual_time && self.cpus == 1,
                 ..ReplaySettings::default()
             },
             swap: Some(self.swap.clone()),
             low: self.low.clone(),
             ..ReplayPlan::new(variants, self.memory)
+        }
+    }
+
+    /// Those of the CPUs that it ran on.
+    pub(super) fn costs(&self) -> Costs {
+        match self.virtual_time {
+            true => in_virtual_time(),
+            false => Costs::default(),
         }
     }
 

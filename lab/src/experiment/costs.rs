@@ -63,6 +63,12 @@ impl Costs {
         &self.set
     }
 
+    /// The same with their values.
+    pub fn rows_set(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let value = |&row: &&'static str| (row, self.table.get(row).expect("a row of the table"));
+        self.set.iter().map(value)
+    }
+
     /// All assumed rows times `num / den`: see [`Params::scaled_assumed`].
     #[must_use]
     pub fn scaled_assumed(&self, num: u64, den: u64) -> Self {

@@ -89,6 +89,8 @@ pub struct Host {
     pub dirty_balance: bool,
     /// Dirty pages of a memcg have limits and a flusher of their own.
     pub memcg_writeback: bool,
+    /// Inline tasks compete for the CPU with flushers.
+    pub inline_on_cpu: bool,
     /// An OOM kill ends the run.
     pub stop_at_oom: bool,
     /// The first fold of memcg statistics, ns; none: one interval after the start.
@@ -124,6 +126,7 @@ impl Default for Host {
             dirty: DirtySettings::default(),
             dirty_balance: true,
             memcg_writeback: true,
+            inline_on_cpu: false,
             stop_at_oom: false,
             fold_phase: None,
             check: false,

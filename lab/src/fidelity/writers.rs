@@ -68,15 +68,17 @@ const DEVIATIONS: &[Deviation] = &[Deviation {
 }];
 
 /// CPU time of a program that writes and of its reclaim: what takes longer on a slower machine.
-const CPU_TIMES: [&str; 14] = [
+const CPU_TIMES: [&str; 16] = [
     "context_switch_direct_ns",
     "context_switch_refill_ns",
     "kswapd_wake_ns",
     "buffered_io_page_ns",
+    "flush_page_ns",
     "rmap_first_ns",
     "rmap_next_ns",
     "rmap_lock_ns",
     "list_op_ns",
+    "scan_page_ns",
     "lru_lock_ns",
     "page_free_ns",
     "page_alloc_ns",

@@ -2,6 +2,7 @@
 
 mod at_once;
 pub mod clock;
+mod costs;
 mod counters;
 mod folds;
 pub mod inspect;
@@ -18,6 +19,7 @@ mod twins;
 
 pub use crate::experiment::READ_AHEAD_KB;
 pub use clock::Clock;
+pub use costs::{in_virtual_time, DEVIATIONS};
 pub use inspect::{Command, LruvecDump};
 pub use outside::OutsidePolicy;
 pub use player::SeriesPoint;
@@ -26,7 +28,7 @@ pub use settings::{Inodes, Limit, ReplaySettings};
 
 pub use coldset_machine::EXTENTS_IN_INODE;
 
-use crate::experiment::{Deviation, Host, RunInput};
+use crate::experiment::{Host, RunInput};
 use crate::rig::Rig;
 use coldset_engine::Switches;
 use coldset_machine::device::DeviceKind;
@@ -196,6 +198,7 @@ impl ReplayOptions {
             thp: on.thp,
             dirty: on.dirty,
             memcg_writeback: !on.dirty.of_host,
+            inline_on_cpu: on.shares_cpu,
             fold_phase: Some(self.fold_phase),
             check: self.check,
             ..Host::default()
@@ -207,45 +210,6 @@ impl ReplayOptions {
 /// Greatest order of a folio with large folios on: 256 pages, as ext4 was seen to make
 /// (`docs/rules/large-folios.md`).
 pub const LARGE_FOLIO_ORDER: u8 = 8;
-
-/// What is different from the table of costs in a replay.
-pub const DEVIATIONS: &[Deviation] = &[
-    Deviation {
-        name: "shrinker_call_ns",
-        value: 0,
-        machine: "",
-        why: WHY_FREE,
-        source: SOURCE_FREE,
-    },
-    Deviation {
-        name: "shrinker_each_ns",
-        value: 0,
-        machine: "",
-        why: WHY_FREE,
-        source: SOURCE_FREE,
-    },
-    Deviation {
-        name: "pcp_batch_ns",
-        value: 0,
-        machine: "",
-        why: WHY_FREE,
-        source: SOURCE_FREE,
-    },
-    Deviation {
-        name: "timer_hz",
-        value: 250,
-        machine: "",
-        why: "as the kernels that replays are compared with; a sleep in reclaim is so many ticks",
-        source: "configuration of Debian's kernels 6.12 to 7.3",
-    },
-    Deviation {
-        name: "fault_around_max_ptes",
-        value: 1,
-        machine: "",
-        why: "a trace says itself which pages are used; --fault-around changes it",
-        source: "setting of the model",
-    },
-];
 
 /// Zones of so much memory, in the proportion of these.
 fn shared(memory: u64, zones: &[ZoneSpec]) -> Vec<ZoneSpec> {
@@ -261,9 +225,6 @@ fn shared(memory: u64, zones: &[ZoneSpec]) -> Vec<ZoneSpec> {
     }
     each
 }
-
-const WHY_FREE: &str = "there is one CPU and its misses are counted, not its time";
-const SOURCE_FREE: &str = "as when replays were compared with a kernel";
 
 /// Without a clock, statistics are folded each time this share of the limit has been missed:
 /// limit/8 (`docs/rules/memcg.md`).

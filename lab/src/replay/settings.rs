@@ -68,6 +68,8 @@ pub struct ReplaySettings {
     pub order: Order,
     /// CPUs for tasks that are under way at once.
     pub cpus: u64,
+    /// A program with a clock competes for its CPU with flushers; off: they have another.
+    pub shares_cpu: bool,
     /// Denominator of the scale: shares of lists and times of flushers are those of a machine so many times the size.
     pub scale: u64,
     /// Costs of the machine.
@@ -95,6 +97,7 @@ impl Default for ReplaySettings {
             pace: false,
             order: Order::Strict,
             cpus: 1,
+            shares_cpu: false,
             scale: 1,
             costs: Costs::default(),
         }

@@ -214,6 +214,7 @@ fn config(input: &RunInput, host: Host) -> MachineConfig {
     cfg.dirty = host.dirty.over(cfg.dirty);
     cfg.dirty_balance = host.dirty_balance;
     cfg.memcg_writeback = host.memcg_writeback;
+    cfg.inline_on_cpu = host.inline_on_cpu;
     cfg.page_cluster = host.page_cluster;
     cfg.watermark_scale_factor = host.watermark_scale_factor;
     cfg.read_ahead = host.read_ahead;

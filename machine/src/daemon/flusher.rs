@@ -1,6 +1,7 @@
 //! Flushers: one worker for each write context (`docs/rules/writeback.md`).
 
 use super::state::FlusherState;
+use crate::io::complete::Portion;
 use crate::machine::Machine;
 use crate::sim::{Affinity, TimeClass, WaitQueue};
 use crate::world::World;
@@ -10,6 +11,9 @@ use std::rc::Weak;
 
 /// Pause of a flusher after writes that failed, ns.
 const RETRY_NS: u64 = 100_000_000;
+
+/// CPU time of requests that are started together, ns.
+const PORTION_NS: u64 = 20_000;
 
 impl World {
     /// Starts the worker of a write context if it has none yet.
@@ -102,22 +106,30 @@ async fn worker(me: Weak<RefCell<World>>, sim: crate::sim::Sim, wake: WaitQueue,
             let more = {
                 let Some(w) = me.upgrade() else { return };
                 let mut w = w.borrow_mut();
-                // One request's worth at a time, so that the device and the dirtiers run meanwhile.
-                let chunk = left.min(256);
+                let p = &w.params;
+                // So that the device and the dirtiers run meanwhile.
+                let portion = Portion {
+                    pages: left.min(256),
+                    requests: PORTION_NS
+                        .checked_div(p.flush_request_ns)
+                        .map_or(u64::MAX, |n| n.max(1)),
+                };
                 let now = task.local_now();
-                let (n, next) = w.write_dirty_pages(now, slice.inode, wb, at, chunk);
-                let cost = w.params.buffered_io_page_ns / 2;
-                task.charge_as(TimeClass::Background, n * cost + w.take_flush_debt());
+                let started = w.write_dirty_pages(now, slice.inode, wb, at, portion);
+                let n = started.pages;
+                let p = &w.params;
+                let cost = n * p.flush_page_ns + started.requests * p.flush_request_ns;
+                task.charge_as(TimeClass::Background, cost + w.take_flush_debt());
                 written += n;
                 // A large folio is written whole.
                 left = left.saturating_sub(n);
-                at = next;
-                if n < chunk && !wrapped {
+                at = started.next;
+                if !started.more && !wrapped {
                     wrapped = true;
                     at = 0;
                     true
                 } else {
-                    n >= chunk
+                    started.more
                 }
             };
             task.settle().await;

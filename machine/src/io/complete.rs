@@ -11,6 +11,23 @@ use coldset_engine::reclaim::Written;
 use coldset_engine::{Counter, Flags, FolioId, MemcgId, ObjectId, WbId};
 use std::ops::Range;
 
+/// At most so much of the writes of a file is started at once.
+#[derive(Clone, Copy)]
+pub(crate) struct Portion {
+    pub(crate) pages: u64,
+    pub(crate) requests: u64,
+}
+
+/// What has been started of them.
+pub(crate) struct Started {
+    pub(crate) pages: u64,
+    pub(crate) requests: u64,
+    /// The page after the last one looked at, or the one that stopped it.
+    pub(crate) next: u32,
+    /// The portion was not enough.
+    pub(crate) more: bool,
+}
+
 /// Adjacent pages for one request.
 struct WriteRun {
     pages: Range<u32>,
@@ -125,30 +142,29 @@ impl World {
         n
     }
 
-    /// Starts writing up to `max` dirty pages of a file from `from` on, in index order, adjacent
-    /// pages in one request. Returns pages started and the page after the last one looked at.
+    /// Starts writing a portion of the dirty pages of a file from `from` on, in index order, adjacent
+    /// pages in one request.
     pub(crate) fn write_dirty_pages(
         &mut self,
         now: u64,
         object: ObjectId,
         wb: WbId,
         from: u32,
-        max: u64,
-    ) -> (u64, u32) {
-        self.start_writing(now, object, wb, from, max, false)
+        portion: Portion,
+    ) -> Started {
+        self.start_writing(now, object, wb, from, portion, false)
     }
 
-    /// As [`Self::write_dirty_pages`], but stops at a page that is locked or still being written, and
-    /// returns that page.
+    /// As [`Self::write_dirty_pages`], but stops before a page that is locked or still being written.
     pub(crate) fn write_run_of_dirty(
         &mut self,
         now: u64,
         object: ObjectId,
         wb: WbId,
         from: u32,
-        max: u64,
-    ) -> (u64, u32) {
-        self.start_writing(now, object, wb, from, max, true)
+        portion: Portion,
+    ) -> Started {
+        self.start_writing(now, object, wb, from, portion, true)
     }
 
     fn start_writing(
@@ -157,9 +173,9 @@ impl World {
         object: ObjectId,
         wb: WbId,
         from: u32,
-        max: u64,
+        portion: Portion,
         stop_at_busy: bool,
-    ) -> (u64, u32) {
+    ) -> Started {
         let Backing::File { device, start } = self.objects[object.idx()].backing else {
             unreachable!("writeback of an anonymous object");
         };
@@ -168,8 +184,10 @@ impl World {
         let mut runs: Vec<WriteRun> = Vec::new();
         // Pages by the memcg that they are charged to; neighbours mostly have the same.
         let mut owners: Vec<(MemcgId, u64)> = Vec::new();
-        while started < max {
+        let mut more = true;
+        while started < portion.pages {
             let Some(page) = self.objects[object.idx()].next_dirty(at) else {
+                more = false;
                 break;
             };
             let id = self.objects[object.idx()]
@@ -187,6 +205,13 @@ impl World {
             }
             let pages = pages_of(self.engine.folio(id));
             let n = pages.len() as u64;
+            let joins = runs.last().is_some_and(|run| {
+                run.pages.end == pages.start && run.pages.len() as u64 + n <= run_max
+            });
+            if !joins && runs.len() as u64 == portion.requests {
+                at = page;
+                break;
+            }
             at = pages.end;
             if self.clean_entries(None, now, object, pages.clone()) {
                 // What an entry knew dirties the folio once more: the end of this write does not rotate it.
@@ -204,9 +229,7 @@ impl World {
             self.engine.writeback_start(id);
             started += n;
             match runs.last_mut() {
-                Some(run)
-                    if run.pages.end == pages.start && run.pages.len() as u64 + n <= run_max =>
-                {
+                Some(run) if joins => {
                     run.pages.end = pages.end;
                     run.folios.push(id);
                     self.put_versions(object, pages, &mut run.versions);
@@ -232,6 +255,7 @@ impl World {
             self.wb.started(wb, started, now);
             self.objects[object.idx()].nr_writeback += started;
         }
+        let requests = runs.len() as u64;
         for run in runs {
             let bytes = run.pages.len() as u64 * PAGE_SIZE;
             let request = Request::write((start + u64::from(run.pages.start)) * PAGE_SIZE, bytes);
@@ -244,7 +268,12 @@ impl World {
             };
             self.complete_at(done.end.max(now + 1), run.folios, Some(file));
         }
-        (started, at)
+        Started {
+            pages: started,
+            requests,
+            next: at,
+            more,
+        }
     }
 
     /// Adds what the copies of `pages` in memory hold.

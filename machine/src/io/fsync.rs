@@ -2,11 +2,18 @@
 
 use crate::config::OpError;
 use crate::ctx::Ctx;
+use crate::io::complete::Portion;
 use crate::machine::Machine;
 use crate::record::Deed;
 use crate::sim::TimeClass;
 use crate::vm::held::FolioRef;
 use coldset_engine::{Flags, ObjectId};
+
+/// What an fsync starts before it looks at what else happens.
+const AT_ONCE: Portion = Portion {
+    pages: 1024,
+    requests: u64::MAX,
+};
 
 impl Machine {
     /// Writes all dirty pages of a file and waits for them.
@@ -33,7 +40,9 @@ impl Machine {
                     Some(id)
                 } else {
                     let wb = w.wb_of(object, ctx.memcg);
-                    (_, at) = w.write_run_of_dirty(ctx.now(), object, wb, page, 1024);
+                    at = w
+                        .write_run_of_dirty(ctx.now(), object, wb, page, AT_ONCE)
+                        .next;
                     let ns = w.take_flush_debt();
                     ctx.charge(TimeClass::Fault, ns);
                     None

@@ -100,6 +100,10 @@ params! {
     fault_around_max_ptes = 16, S, "as in Linux 6.12";
     /// Buffered read or write of a cached page: copy of 4 KiB and look-up.
     buffered_io_page_ns = 250, A, "estimate";
+    /// Start of a dirty page's write by a flusher.
+    flush_page_ns = 125, A, "half of a buffered write";
+    /// The same, per request: what the file system and the block layer do for it.
+    flush_request_ns = 0, A, "not counted, as for reads: part of what a device takes";
     /// Sequential page-table walk with accessed-bit test, per PTE.
     walk_pte_ns = 4, A, "estimate";
     /// Page-table walk, per table page entered.
@@ -116,6 +120,8 @@ params! {
     // ---- lists, locks, pages ----
     /// List move or counter update under a lock (t_op).
     list_op_ns = 30, A, "estimate";
+    /// Look at a folio that reclaim has taken from its list, besides moving it.
+    scan_page_ns = 30, A, "estimate";
     /// lru_lock without contention, acquire and release (t_lock).
     lru_lock_ns = 40, A, "estimate";
     /// Lock handoff to a waiter on the same socket.

@@ -224,6 +224,24 @@ struct Yield<'a> {
     yielded: bool,
 }
 
+struct StandBy<'a> {
+    task: &'a Task,
+    stood: bool,
+}
+
+impl Future for StandBy<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.stood, true) {
+            return Poll::Ready(());
+        }
+        self.task.ctx.parked.set(true);
+        self.task.sim.inner.begin_run(&self.task.ctx, 0);
+        Poll::Pending
+    }
+}
+
 impl Future for Yield<'_> {
     type Output = ();
 
@@ -296,6 +314,16 @@ impl Task {
     pub async fn sleep_as(&self, class: TimeClass, ns: u64) {
         let until = self.local_now().saturating_add(ns);
         self.sleep_until_as(class, until).await;
+    }
+
+    /// Lets other events of this moment go first. Unlike with [`Self::yield_now`], the task keeps its CPU.
+    pub async fn stand_by(&self) {
+        self.settle().await;
+        StandBy {
+            task: self,
+            stood: false,
+        }
+        .await;
     }
 
     /// Settles, then lets other tasks of this CPU and other events of this moment go first.
