@@ -169,3 +169,43 @@ impl Machine {
         w.run_flushers(&ids);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Ctx, InlineClock, MachineConfig, MachineRun};
+    use coldset_engine::presets::preset;
+    use coldset_engine::writeback::FlushReason;
+    use coldset_engine::MemcgId;
+
+    /// Of 200 dirty pages, one in two of a file, those that are dirty still so long after the flushers have been woken, where a
+    /// request takes them 10 us.
+    fn dirty_after(ns: u64) -> u64 {
+        let mut cfg = MachineConfig::new(preset("v72").unwrap());
+        cfg.params.set("flush_page_ns", 0).unwrap();
+        cfg.params.set("flush_request_ns", 10_000).unwrap();
+        let mut run = MachineRun::new(&cfg).unwrap();
+        let m = run.machine.clone();
+        let ctx = Ctx::inline(
+            m.create_mm(MemcgId::ROOT),
+            MemcgId::ROOT,
+            InlineClock::Running,
+        );
+        let file = m.create_file(0, 400);
+        for page in (0..400).step_by(2) {
+            run.run_inline(&ctx, m.write(&ctx, file, page, 1, true))
+                .unwrap();
+        }
+        run.catch_up(&ctx);
+        m.wake_flushers(FlushReason::Vmscan);
+        run.run_until(ctx.now() + ns);
+        let dirty = m.world().object(file).nr_dirty;
+        dirty
+    }
+
+    #[test]
+    fn writes_start_as_the_flusher_gets_to_them() {
+        let started = |us: u64| dirty_after(0) - dirty_after(us * 1000);
+        assert_eq!([100, 200, 1000].map(started), [10, 20, 100]);
+        assert_eq!(dirty_after(2_100_000), 0);
+    }
+}
