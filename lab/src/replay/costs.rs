@@ -45,9 +45,9 @@ pub const DEVIATIONS: &[Deviation] = &[
 /// them. Its disk copies what is written.
 const IN_VIRTUAL_TIME: [(&str, u64); 4] = [
     ("sched_slice_ns", 700_000),
-    ("scan_page_ns", 1_200),
+    ("scan_page_ns", 600),
     ("flush_page_ns", 4_400),
-    ("flush_request_ns", 4_900),
+    ("flush_request_ns", 5_000),
 ];
 
 /// The costs of a guest in virtual time, as far as they decide how far its flushers get while a task reclaims
