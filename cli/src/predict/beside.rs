@@ -227,10 +227,12 @@ impl Beside {
             "cpus": s.cpus,
             "dirty_limits": if s.dirty.of_host { "host" } else { "memcg" },
             "inodes": "root",
-            "costs": s.costs().rows_set().collect::<IndexMap<_, _>>(),
             "not_in_it": s.without,
             "ended": self.ended.iter().cloned().collect::<IndexMap<_, _>>(),
         });
+        if s.virtual_time {
+            json["costs"] = json!(s.costs().rows_set().collect::<IndexMap<_, _>>());
+        }
         if s.limit != Limit::Cgroup {
             json["limit"] = "machine".into();
             json["room"] = s.room().as_ref().map(Room::json).into();

@@ -238,3 +238,19 @@ fn pages_round_a_fault_are_a_power_of_two() {
         assert_eq!(pages_around(bytes), pages, "{bytes}");
     }
 }
+
+#[test]
+fn a_guest_in_virtual_time_shares_its_cpu_at_its_costs() {
+    let usual = Setting::of_guest(HALF, 1000, 60, 4096);
+    let setting = usual.clone().in_virtual_time();
+    let settings = |s: &Setting| s.plan(&trace(), Vec::new()).settings;
+    assert!(settings(&setting).shares_cpu);
+    assert!(!settings(&setting.clone().with_cpus(2)).shares_cpu);
+    assert!(!settings(&usual).shares_cpu);
+    let cost = |s: &Setting| settings(s).costs.table().flush_page_ns;
+    assert!(cost(&setting) > 10 * cost(&usual));
+    let shown = predicted(setting);
+    assert_eq!(shown.json()["costs"]["flush_page_ns"], 4_400);
+    assert!(shown.lines()[0].contains("flush_page_ns 4400"));
+    assert!(predicted(usual).json()["costs"].is_null());
+}
