@@ -122,7 +122,7 @@ impl GenRootVisit {
                         order.stop(eng);
                         let earlier = std::mem::take(&mut self.reclaimed_before);
                         if cx.sc.nr_reclaimed > 0 {
-                            eng.nodes[self.node.idx()].progress();
+                            eng.node_progress(cx.sc, self.node);
                         }
                         cx.sc.nr_reclaimed += earlier;
                     }

@@ -3,7 +3,7 @@
 use super::classic_loop::ClassicLoop;
 use super::cx::Cx;
 use super::node::NodeVisit;
-use super::scan_control::DEF_PRIORITY;
+use super::scan_control::{ScanControl, DEF_PRIORITY};
 use super::work::Work;
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -210,6 +210,16 @@ impl KswapdRun {
 }
 
 impl Engine {
+    /// Reclaim has freed something on a node. Its kswapd has hope again, unless it had given up and whoever reclaims does so
+    /// because the node is short of memory (7.2).
+    pub(crate) fn node_progress(&mut self, sc: &ScanControl, node: NodeId) {
+        let stays_down = self.rules.switches().kswapd_stays_down && !sc.is_kswapd();
+        let class = self.zones.class(node, sc.reclaim_idx);
+        if !stays_down || zone::balanced(self.zones.all(), node, sc.order.into(), class, false) {
+            self.nodes[node.idx()].progress();
+        }
+    }
+
     /// kswapd would like to sleep (`docs/rules/zones.md#kswapd`): true if its node lets it, because it is
     /// balanced or because 16 runs in a row were fruitless. On a balanced node nothing is congested
     /// any more: the marks that kswapd has left are removed. The host wakes those who wait at the

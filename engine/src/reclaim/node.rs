@@ -205,7 +205,7 @@ impl WalkVisit {
                 .push(eng.throttle(sc, ThrottleReason::Congested, self.node, 1));
         }
         if progress {
-            eng.nodes[self.node.idx()].progress();
+            eng.node_progress(sc, self.node);
         } else if sc.cache_trim_mode {
             sc.cache_trim_mode_failed = true;
         }

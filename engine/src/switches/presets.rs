@@ -241,6 +241,7 @@ fn base() -> Switches {
         page_table_walk: true,
         file_writeback_from_reclaim: false,
         swap_cache_always: true,
+        kswapd_stays_down: false,
         counters_72: false,
         min_ttl_ms: 0,
         memcg_lru: true,
@@ -353,6 +354,7 @@ fn v72() -> Switches {
         second_use_activates: true,
         restore_only_activate: true,
         charge_stocks: CHARGE_STOCKS,
+        kswapd_stays_down: true,
         shadow_nodes: ShadowNodeLimit::Slab,
         ..merged()
     }

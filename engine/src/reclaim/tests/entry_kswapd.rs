@@ -177,6 +177,30 @@ fn fruitless_runs_park_kswapd_until_somebody_makes_progress() {
     assert_eq!(h.eng.nodes[0].kswapd_failures(), 0);
 }
 
+/// As 6.18 and 7.2 do (`scripts/hopeless-on-kernels`): what tasks free on a node that is short of memory brings kswapd back on
+/// the first only, what they free on a balanced one on both.
+#[test]
+fn since_7_2_only_a_balanced_node_gives_kswapd_hope() {
+    for (preset, stays_down) in [("v618", false), ("v72", true), ("v73", true)] {
+        let mut h = host(preset, 0);
+        h.add_many(64, Spec::file());
+        for _ in 0..MAX_RECLAIM_RETRIES {
+            h.eng.nodes[0].kswapd_failed();
+        }
+        assert!(h.reclaim(ScanControl::new(32, None)).reclaimed > 0);
+        assert_eq!(h.eng.nodes[0].hopeless(), stays_down, "{preset}");
+        h.eng.zones.all_mut()[0].free = 2000;
+        assert!(h.reclaim(ScanControl::new(8, None)).reclaimed > 0);
+        assert!(!h.eng.nodes[0].hopeless(), "{preset}");
+        // What kswapd frees itself always counts.
+        h.eng.zones.all_mut()[0].free = 1285;
+        h.add_many(10_000, Spec::file());
+        h.eng.nodes[0].kswapd_failed();
+        assert!(kswapd(&mut h, 0).0.outcome().reclaimed > 0);
+        assert_eq!(h.eng.nodes[0].kswapd_failures(), 0, "{preset}");
+    }
+}
+
 #[test]
 fn boost_runs_neither_swap_nor_write_and_end_with_the_boost() {
     let mut h = host("classic", 10_000);

@@ -294,6 +294,7 @@ fn everything_at_once_goes_as_in_the_model() {
     let (victims, seen) = runs(0..25, program);
     assert!(victims > 100_000, "{victims}");
     at_work(&seen, &["kswapd without progress", "promoted", "inverted"]);
+    at_work(&seen, &["a task's progress that does not count"]);
 }
 
 #[test]

@@ -130,7 +130,7 @@ impl Model {
                         self.round(q, node);
                     }
                     if q.freed > before {
-                        self.orders[node].failures = 0;
+                        self.progress(q, node);
                     }
                 }
                 if q.freed >= q.want || q.priority == 0 {

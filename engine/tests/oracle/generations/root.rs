@@ -74,7 +74,7 @@ impl Model {
         }
         self.orders[node].lists.walk_stop(&mut walk);
         if q.freed > 0 {
-            self.orders[node].failures = 0;
+            self.progress(q, node);
         }
     }
 
@@ -144,6 +144,15 @@ impl Model {
 
     fn balanced(&self, node: usize) -> bool {
         self.free(node) > self.orders[node].high
+    }
+
+    /// Something was freed on a node: kswapd has not given up, unless a task frees it because the node is short (7.2).
+    pub(super) fn progress(&mut self, q: &Request, node: usize) {
+        if q.who == Who::Kswapd || !self.rules.since_72 || self.balanced(node) {
+            self.orders[node].failures = 0;
+        } else if self.orders[node].failures > 0 {
+            self.saw("a task's progress that does not count");
+        }
     }
 
     /// A run of kswapd. Pages freed.

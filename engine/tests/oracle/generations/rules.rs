@@ -20,7 +20,8 @@ pub(crate) enum Form {
 pub(crate) struct Rules {
     pub(crate) form: Form,
     /// 7.2: a referenced page enters as one of the working set does; a fault marks what it does not activate; the
-    /// second use activates and the third joins the working set; only a restore counts as an activation.
+    /// second use activates and the third joins the working set; only a restore counts as an activation; what tasks free
+    /// brings kswapd back on a balanced node only.
     pub(crate) since_72: bool,
     /// The first use of an executable page of a file makes it part of the working set: in the reverse map, in a walk.
     pub(crate) exec_joins: [bool; 2],
