@@ -211,7 +211,7 @@ impl KswapdRun {
 
 impl Engine {
     /// Reclaim has freed something on a node. Its kswapd has hope again, unless it had given up and whoever reclaims does so
-    /// because the node is short of memory (7.2).
+    /// because the node is short of memory (7.2, 7.3).
     pub(crate) fn node_progress(&mut self, sc: &ScanControl, node: NodeId) {
         let stays_down = self.rules.switches().kswapd_stays_down && !sc.is_kswapd();
         let class = self.zones.class(node, sc.reclaim_idx);

@@ -484,7 +484,7 @@ switches! {
     /// A page that comes back from zram or another synchronous device goes through the swap cache, like any
     /// other, so a store to it drains the CPU's batches (7.0 to 7.2).
     swap_cache_always: bool,
-    /// A kswapd that has given up is woken again once others free pages of a node that is balanced (7.2); off: once they free any
+    /// A kswapd that has given up is woken again once others free pages of a node that is balanced (7.2, 7.3); off: once they free any
     /// (`docs/rules/zones.md#kswapd`).
     kswapd_stays_down: bool,
     /// Global counters of scanned and freed pages see limit reclaim too, as in the 7.2 development tree.
