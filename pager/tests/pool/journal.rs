@@ -20,8 +20,8 @@ enum Part {
 }
 
 /// Records three threads on anonymous memory and two on a file, with a flusher, syncs, and changing
-/// limits. Returns pages evicted meanwhile; none if the machine cannot.
-fn record(journal: &Path, policy: &str, mode: FaultMode, part: Part) -> Option<u64> {
+/// limits. Returns the least and the most pages that were evicted meanwhile; none if the machine cannot.
+fn record(journal: &Path, policy: &str, mode: FaultMode, part: Part) -> Option<(u64, u64)> {
     let (budget, flush) = (
         4 * MIB,
         FlushConfig {
@@ -50,7 +50,7 @@ fn record(journal: &Path, policy: &str, mode: FaultMode, part: Part) -> Option<u
     let anon = group.anonymous(8 * MIB as usize).unwrap();
     let map = pool.group("b", Limits::new()).unwrap().file(&file).unwrap();
     let stop = AtomicBool::new(false);
-    let mut evicted = 0;
+    let mut evicted = (0, 0);
     let how = match mode {
         FaultMode::Explicit => Access::Guards,
         _ => Access::Faulting,
@@ -66,18 +66,21 @@ fn record(journal: &Path, policy: &str, mode: FaultMode, part: Part) -> Option<u
         let b = s.spawn(|| stress(&map, how, 2, soak(2.0), 30));
         let middle = s.spawn(|| {
             if part == Part::Whole {
-                return 0;
+                return (0, 0);
             }
             std::thread::sleep(soak(2.0) / 4);
+            // Threads go on while this one waits for its CPU between two calls.
+            let before = pool.stats().evicted;
             pool.record(journal).unwrap();
             let again = pool.record(journal).unwrap_err();
             assert!(matches!(again, Error::Mode(_)), "{again}");
             let from = pool.stats().evicted;
             std::thread::sleep(soak(2.0) / 2);
-            let evicted = pool.stats().evicted - from;
+            let least = pool.stats().evicted - from;
             pool.stop_recording().unwrap();
+            let most = pool.stats().evicted - before;
             assert!(matches!(pool.stop_recording(), Err(Error::Mode(_))));
-            evicted
+            (least, most)
         });
         let a = stress(&anon, how, 3, soak(2.0), 50);
         assert_eq!((a.lost, a.errors), (None, 0));
@@ -89,7 +92,8 @@ fn record(journal: &Path, policy: &str, mode: FaultMode, part: Part) -> Option<u
     drop((anon, map));
     std::fs::remove_file(file).unwrap();
     if part == Part::Whole {
-        evicted = pool.stats().evicted;
+        let all = pool.stats().evicted;
+        evicted = (all, all);
     }
     drop((group, pool));
     Some(evicted)
@@ -98,7 +102,7 @@ fn record(journal: &Path, policy: &str, mode: FaultMode, part: Part) -> Option<u
 fn reproduce(policy: &str, mode: FaultMode, part: Part) {
     let _one = alone();
     let journal = temp("journal");
-    let Some(evicted) = record(&journal, policy, mode, part) else {
+    let Some((least, most)) = record(&journal, policy, mode, part) else {
         return;
     };
     let bytes = std::fs::metadata(&journal).unwrap().len();
@@ -109,11 +113,14 @@ fn reproduce(policy: &str, mode: FaultMode, part: Part) {
         "{policy}, {mode:?}: {} operations in {bytes} bytes, {} requests and {victims} victims as recorded",
         r.operations, r.requests,
     );
-    assert!(evicted > 500 && !r.truncated);
+    assert!(least > 500 && !r.truncated);
     match part {
-        Part::Whole => assert_eq!(victims, evicted, "each page evicted, and no other"),
+        Part::Whole => assert_eq!(victims, least, "each page evicted, and no other"),
         // Pages on their way out when the figures were read.
-        Part::Middle => assert!(victims.abs_diff(evicted) < 5 * 256, "{victims} {evicted}"),
+        Part::Middle => assert!(
+            victims + 5 * 256 > least && victims < most + 5 * 256,
+            "{least} {victims} {most}"
+        ),
     }
     assert!(r.victims.iter().any(|v| v.region == 1) && r.victims.iter().any(|v| v.region == 2));
     shows_accesses(&journal, &r, part);
