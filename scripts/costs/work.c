@@ -1,10 +1,8 @@
 // What some operations of a kernel cost, in CPU time of the task that asks for them. In virtual time, that is instructions.
 #define _GNU_SOURCE
+#include "../guest.h"
 #include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,28 +27,12 @@ static void check(int good, const char *what) {
 
 static void say(const char *name, double ns, long n) { printf("@COST %s %.1f %ld\n", name, ns / n, n); }
 
-static void put(const char *folder, const char *name, const char *value) {
-	char path[300];
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	int fd = open(path, O_WRONLY);
-	check(fd >= 0, path);
-	check(write(fd, value, strlen(value)) > 0 || strcmp(name, "memory.reclaim") == 0, path);
-	close(fd);
-}
-
 static long stat_of(const char *name) {
-	char path[300], word[100];
-	long value;
+	char path[300];
 	snprintf(path, sizeof path, "%s/memory.stat", group);
-	FILE *f = fopen(path, "r");
-	check(f != NULL, path);
-	while (fscanf(f, "%99s %ld", word, &value) == 2)
-		if (!strcmp(word, name)) {
-			fclose(f);
-			return value;
-		}
-	check(0, name);
-	return 0;
+	long n = value(path, name);
+	check(n >= 0, name);
+	return n;
 }
 
 static char *map(int fd) {
@@ -94,7 +76,7 @@ static void reclaim(const char *name, long pages) {
 	long scanned = stat_of("pgscan"), stolen = stat_of("pgsteal");
 	snprintf(text, sizeof text, "%ld", pages * PAGE);
 	double from = cpu();
-	put(group, "memory.reclaim", text);
+	set_in(group, "memory.reclaim", text);
 	double ns = cpu() - from;
 	scanned = stat_of("pgscan") - scanned;
 	stolen = stat_of("pgsteal") - stolen;
@@ -107,7 +89,7 @@ int main(int argc, char **argv) {
 	group = argv[2];
 	char pid[20];
 	snprintf(pid, sizeof pid, "%d", getpid());
-	put(group, "cgroup.procs", pid);
+	set_in(group, "cgroup.procs", pid);
 
 	char *p = map(-1);
 	say("fault of anonymous memory", touch(p, 1, 1), PAGES);

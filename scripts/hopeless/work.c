@@ -1,39 +1,14 @@
 // When kswapd gives up, and when it comes back: reads of a file that does not fit, before and after memory has been locked to the last
 // page, and once more after pages have been reclaimed while there was enough.
 #define _GNU_SOURCE
+#include "../guest.h"
 #include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { PAGE = 4096, MIB = 1 << 20 };
 static const char *file, *group;
-
-static long value(const char *path, const char *name)
-{
-	char line[256];
-	long v = -1;
-	FILE *f = fopen(path, "r");
-	while (f && fgets(line, sizeof line, f))
-		if (!strncmp(line, name, strlen(name)) && strchr(" :", line[strlen(name)]))
-			v = atol(line + strlen(name) + 1);
-	if (f)
-		fclose(f);
-	return v;
-}
-
-static void set(const char *folder, const char *name, const char *text)
-{
-	char path[300];
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	FILE *f = fopen(path, "w");
-	if (!f || fputs(text, f) < 0 || fclose(f))
-		printf("@FAILED %s\n", path);
-}
 
 // Reads the file from its beginning on, rounds times.
 static void reads(long mib, int rounds)
@@ -69,11 +44,7 @@ static void lock_all(void)
 {
 	pid_t child = fork();
 	if (!child) {
-		FILE *f = fopen("/proc/self/oom_score_adj", "w");
-		if (f) {
-			fputs("1000", f);
-			fclose(f);
-		}
+		set("/proc/self/oom_score_adj", "1000");
 		for (;;) {
 			void *m = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 			if (m == MAP_FAILED || mlock(m, MIB))
@@ -88,16 +59,16 @@ static void lock_all(void)
 static void reclaim_in_peace(void)
 {
 	char pid[20];
-	set("/proc/sys/vm", "drop_caches", "3");
+	set("/proc/sys/vm/drop_caches", "3");
 	pid_t child = fork();
 	if (!child) {
 		snprintf(pid, sizeof pid, "%d", getpid());
-		set(group, "cgroup.procs", pid);
+		set_in(group, "cgroup.procs", pid);
 		reads(40, 1);
 		_exit(0);
 	}
 	waitpid(child, NULL, 0);
-	set(group, "memory.reclaim", "8M");
+	set_in(group, "memory.reclaim", "8M");
 }
 
 int main(int argc, char **argv)

@@ -1,34 +1,12 @@
 // Locks memory, slowly: what is free and BEYOND MiB more. Meanwhile tasks that nobody needs wait to be killed.
+#include "../guest.h"
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { VICTIMS = 200 };
-
-static void set(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-	if (!f || fputs(text, f) < 0 || fclose(f))
-		printf("@FAILED %s\n", path);
-}
-
-static long value(const char *path, const char *name)
-{
-	char line[256];
-	long v = -1;
-	FILE *f = fopen(path, "r");
-	while (f && fgets(line, sizeof line, f))
-		if (!strncmp(line, name, strlen(name)) && strchr(" :", line[strlen(name)]))
-			v = atol(line + strlen(name) + 1);
-	if (f)
-		fclose(f);
-	return v;
-}
 
 int main(int argc, char **argv)
 {

@@ -210,12 +210,17 @@ impl KswapdRun {
 }
 
 impl Engine {
+    /// The node needs no kswapd for a request of an order in its zones up to this one.
+    fn node_balanced(&self, node: NodeId, order: u8, zone: u8) -> bool {
+        let class = self.zones.class(node, zone);
+        zone::balanced(self.zones.all(), node, order.into(), class, false)
+    }
+
     /// Reclaim has freed something on a node. Its kswapd has hope again, unless it had given up and whoever reclaims does so
     /// because the node is short of memory (7.2, 7.3).
     pub(crate) fn node_progress(&mut self, sc: &ScanControl, node: NodeId) {
-        let stays_down = self.rules.switches().kswapd_stays_down && !sc.is_kswapd();
-        let class = self.zones.class(node, sc.reclaim_idx);
-        if !stays_down || zone::balanced(self.zones.all(), node, sc.order.into(), class, false) {
+        let counts = sc.is_kswapd() || !self.rules.switches().kswapd_stays_down;
+        if counts || self.node_balanced(node, sc.order, sc.reclaim_idx) {
             self.nodes[node.idx()].progress();
         }
     }
@@ -228,8 +233,7 @@ impl Engine {
         if self.nodes[node.idx()].hopeless() {
             return true;
         }
-        let class = self.zones.class(node, zone);
-        if !zone::balanced(self.zones.all(), node, order.into(), class, false) {
+        if !self.node_balanced(node, order, zone) {
             return false;
         }
         let n = &mut self.nodes[node.idx()];

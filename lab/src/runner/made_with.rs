@@ -22,13 +22,11 @@ impl ReplayPlan {
             ReadAhead::Fixed(pages) => (Some(pages), None),
             ReadAhead::Windows { kb } => (None, Some(kb)),
         };
-        let table = on.costs.table();
-        let mut cost = on.costs.were_set().to_vec();
+        let mut cost: Vec<_> = on.costs.rows_set().collect();
         cost.sort_unstable();
-        let value = |name: &str| table.get(name).ok().map(Value::from);
         let cost: Map<String, Value> = cost
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), value(name)?)))
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.into()))
             .collect();
         // Of several for one switch the last holds.
         let mut switches: Vec<_> = set.iter().filter_map(|s| s.split_once('=')).collect();

@@ -106,19 +106,18 @@ async fn worker(me: Weak<RefCell<World>>, sim: crate::sim::Sim, wake: WaitQueue,
             let more = {
                 let Some(w) = me.upgrade() else { return };
                 let mut w = w.borrow_mut();
-                let p = &w.params;
+                let (page_ns, request_ns) = (w.params.flush_page_ns, w.params.flush_request_ns);
                 // So that the device and the dirtiers run meanwhile.
                 let portion = Portion {
                     pages: left.min(256),
                     requests: PORTION_NS
-                        .checked_div(p.flush_request_ns)
+                        .checked_div(request_ns)
                         .map_or(u64::MAX, |n| n.max(1)),
                 };
                 let now = task.local_now();
                 let started = w.write_dirty_pages(now, slice.inode, wb, at, portion);
                 let n = started.pages;
-                let p = &w.params;
-                let cost = n * p.flush_page_ns + started.requests * p.flush_request_ns;
+                let cost = n * page_ns + started.requests * request_ns;
                 task.charge_as(TimeClass::Background, cost + w.take_flush_debt());
                 written += n;
                 // A large folio is written whole.
