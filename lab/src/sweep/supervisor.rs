@@ -65,8 +65,8 @@ impl Tally {
 }
 
 /// Computes all cells that are not finished, each on one of `jobs` processes (default: one for each CPU)
-/// that `worker` starts; they are to call [`super::serve`]. `go_on` is asked several times a second; if
-/// it says no, the workers are killed. Returns what was done until then; finished cells stay.
+/// that `worker` starts; they are to call [`super::serve`]. `go_on` is asked several times a second until
+/// it says no, then the workers are killed. Returns what was done until then; finished cells stay.
 ///
 /// # Errors
 /// A folder that cannot be read, processes that cannot be started, a worker of another version.
@@ -105,14 +105,17 @@ pub fn supervise(
             scope.spawn(move || crew.feed_one(&sender));
         }
         drop(sender);
+        let mut stopped = false;
         loop {
             match ends.recv_timeout(PAUSE) {
                 Ok(end) => result = result.and_then(|()| note(store, &mut tally, end)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if result.is_err() || !go_on(&tally) {
+            // Its no may have been an interrupt, which it would not see a second time.
+            if !stopped && (result.is_err() || !go_on(&tally)) {
                 crew.stop();
+                stopped = true;
             }
         }
         result.map(|()| tally)

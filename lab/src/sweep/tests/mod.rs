@@ -1,6 +1,7 @@
 mod grids;
 mod keys;
 mod stores;
+mod supervision;
 
 use super::{Cell, Grid};
 use std::path::Path;
