@@ -401,10 +401,11 @@ pub fn play(args: &KernelPlayArgs) -> Result<Verdict, Failure> {
     };
     let setting = match measured.as_slice() {
         [one] => setting
+            .on_kernel(&one.label)
             .on_machine_of(&one.played)
             .at_times_of(&one.played, args.guest.runs),
         // Each kernel has its own times, and a prediction is beside all of them. The machine is much the same.
-        [first, ..] => setting.on_machine_of(&first.played),
+        [first, ..] => setting.on_kernel(&first.label).on_machine_of(&first.played),
         [] => setting,
     };
     let beside = beside(&trace, &args.variants, setting, columns.collect(), look)?;

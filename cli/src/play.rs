@@ -233,6 +233,9 @@ fn played_json(runs: &[Played]) -> Value {
             "time_ms": p.time.as_millis() as u64,
             "counters": counters,
         });
+        if let Some(asleep) = p.asleep {
+            point["asleep_us"] = (asleep.as_micros() as u64).into();
+        }
         point["zones"] = p.zones.iter().map(zone).collect();
         if let Some(phase) = p.phase {
             point["phase"] = phase.into();

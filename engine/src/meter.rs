@@ -12,6 +12,8 @@ pub struct Meter {
     pub list_ops: u64,
     /// Folios looked at by a scan.
     pub scanned: u64,
+    /// Folios that reclaim took from their list, looked at and kept.
+    pub kept: u64,
     /// Folios given back to the allocator.
     pub freed: u64,
     /// Lruvecs visited by reclaim, each with a call of the shrinkers.
@@ -26,6 +28,7 @@ impl Default for Meter {
             locks: 0,
             list_ops: 0,
             scanned: 0,
+            kept: 0,
             freed: 0,
             visits: 0,
             lruvec: LruvecId::NONE,
@@ -53,6 +56,7 @@ impl Meter {
         self.locks == 0
             && self.list_ops == 0
             && self.scanned == 0
+            && self.kept == 0
             && self.freed == 0
             && self.visits == 0
     }

@@ -57,7 +57,9 @@ pub struct Ctx {
     stopped: Cell<u64>,
     /// Of its time, how long it has waited for reads of files; kept for inline tasks.
     reading: Cell<u64>,
-    /// Of its time, how long it has waited for anything since this was taken last; kept for inline tasks.
+    /// Of its time, how long it has waited for anything, for who gives it the time; kept for inline tasks.
+    asleep: Cell<u64>,
+    /// The same, for who lets it pass in the machine.
     waited: Cell<u64>,
     /// Memory above memory.high.
     pub(crate) over_high: RefCell<TaskMemcg>,
@@ -93,6 +95,7 @@ impl Ctx {
             worked: Cell::new(0),
             stopped: Cell::new(0),
             reading: Cell::new(0),
+            asleep: Cell::new(0),
             waited: Cell::new(0),
             over_high: RefCell::default(),
             dirty: RefCell::default(),
@@ -252,10 +255,17 @@ impl Ctx {
     fn wait_until(&self, t: u64) {
         let ns = t.saturating_sub(self.clock.get());
         self.waited.set(self.waited.get() + ns);
+        self.asleep.set(self.asleep.get() + ns);
         self.set_clock(t);
     }
 
-    /// How long an inline task has waited for anything since this was asked last, ns.
+    /// How long an inline task has waited for anything, reads among it, since this was asked last, ns.
+    #[inline]
+    pub fn take_asleep(&self) -> u64 {
+        self.asleep.take()
+    }
+
+    /// The same, for its CPU.
     #[inline]
     pub(crate) fn take_waited(&self) -> u64 {
         self.waited.take()

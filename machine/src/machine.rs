@@ -149,6 +149,9 @@ impl Machine {
 
     #[inline]
     fn catch_up(&self, executor: &mut Executor, ctx: &Ctx) {
+        if let Some(seat) = &self.seat {
+            seat.returns(executor);
+        }
         ctx.set_clock(executor.now().max(self.world().engine.now()));
         if ctx.now() > executor.now() {
             self.pass(executor, ctx);

@@ -1,16 +1,21 @@
 //! A CPU for inline tasks (`docs/rules/machine.md#a-guests-cpu`): while one of them works, a companion on the executor
-//! occupies the CPU in its place, and flushers wait for it as for any other task.
+//! occupies the CPU in its place, and flushers wait for it as for any other task. It gives way when its slice is over, at
+//! a tick that finds it used up, and to a task that was woken where the program goes on after an operation.
 
 use crate::ctx::Ctx;
 use crate::sim::{Affinity, Executor, Sim, TimeClass, WaitQueue};
 use std::cell::Cell;
 use std::rc::Rc;
 
+/// Of one; the machine has no other.
+const CPU: u16 = 0;
+
 /// What the companion is to do next, ns.
 #[derive(Clone, Copy)]
 enum Order {
     Work(u64),
     Wait(u64),
+    GiveWay,
 }
 
 /// The companion of all inline tasks, of which one goes on at a time.
@@ -18,6 +23,10 @@ enum Order {
 pub(crate) struct Seat {
     order: Rc<Cell<Option<Order>>>,
     idle: WaitQueue,
+    /// Who else wants the CPU, and when ticks are.
+    sim: Sim,
+    /// When it last gave way or waited.
+    begun: Rc<Cell<u64>>,
 }
 
 impl Seat {
@@ -25,27 +34,30 @@ impl Seat {
         let seat = Self {
             order: Rc::default(),
             idle: WaitQueue::with_latency(sim, 0),
+            sim: sim.clone(),
+            begun: Rc::default(),
         };
-        let (companion, here) = (seat.clone(), sim.clone());
+        let companion = seat.clone();
         sim.spawn("inline", Affinity::Any, async move {
-            companion.sit(here).await;
+            companion.sit().await;
         });
         seat
     }
 
-    async fn sit(self, sim: Sim) {
-        let task = sim.current();
+    async fn sit(self) {
+        let task = self.sim.current();
         loop {
             match self.order.get() {
                 Some(Order::Work(ns)) => task.run_for(ns).await,
                 Some(Order::Wait(ns)) => task.sleep_as(TimeClass::Idle, ns).await,
+                Some(Order::GiveWay) => task.yield_now().await,
                 None => {
                     self.idle.wait().await;
                     continue;
                 }
             }
             self.order.set(None);
-            sim.stop();
+            self.sim.stop();
             task.stand_by().await;
         }
     }
@@ -54,11 +66,44 @@ impl Seat {
     pub fn pass(&self, executor: &mut Executor, ctx: &Ctx) {
         let ns = ctx.now().saturating_sub(executor.now());
         let waited = ctx.take_waited().min(ns);
-        self.do_order(executor, Order::Work(ns - waited));
+        self.work(executor, ns - waited);
         if waited > 0 {
             self.do_order(executor, Order::Wait(waited));
+            self.begun.set(executor.now());
         }
         ctx.set_clock(executor.now());
+    }
+
+    /// Works from tick to tick. A tick that finds its slice used up takes the CPU from it, if no timer has done so before.
+    fn work(&self, executor: &mut Executor, ns: u64) {
+        let tick = 1_000_000_000 / self.sim.config().hz;
+        let slice = self.sim.config().slice_ns;
+        let mut left = ns;
+        loop {
+            let until_tick = tick - executor.now() % tick;
+            let part = left.min(until_tick);
+            self.do_order(executor, Order::Work(part));
+            left -= part;
+            let used_up = executor.now() - self.begun.get() >= slice;
+            if part == until_tick && used_up && self.sim.queued_on(CPU).0 {
+                self.give_way(executor);
+            }
+            if left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// The inline task is between two operations: a task that was woken has the CPU first.
+    pub fn returns(&self, executor: &mut Executor) {
+        if self.sim.queued_on(CPU).1 {
+            self.give_way(executor);
+        }
+    }
+
+    fn give_way(&self, executor: &mut Executor) {
+        self.do_order(executor, Order::GiveWay);
+        self.begun.set(executor.now());
     }
 
     fn do_order(&self, executor: &mut Executor, order: Order) {
@@ -84,10 +129,27 @@ mod tests {
     /// A machine with one CPU, an inline task, and a thread that wakes up after 1 ms, works 10 ms in steps of 100 us, and says
     /// when it begins and ends.
     fn beside(on_cpu: bool, inline: impl AsyncFnOnce(&Ctx)) -> (u64, u64, u64) {
-        let mut cfg = MachineConfig::new(preset("v72").unwrap());
+        let timed = |run: &mut MachineRun, ctx: &Ctx| run.run_inline(ctx, inline(ctx));
+        let mut cfg = config();
         cfg.inline_on_cpu = on_cpu;
-        cfg.params.set("sched_slice_ns", 2 * MS).unwrap();
-        let mut run = MachineRun::new(&cfg).unwrap();
+        beside_in(&cfg, timed)
+    }
+
+    /// Slices are 2 ms, and ticks come every 4.
+    fn config() -> MachineConfig {
+        let mut cfg = MachineConfig::new(preset("v72").unwrap());
+        cfg.inline_on_cpu = true;
+        for (name, value) in [("sched_slice_ns", 2 * MS), ("timer_hz", 250)] {
+            cfg.params.set(name, value).unwrap();
+        }
+        cfg
+    }
+
+    fn beside_in(
+        cfg: &MachineConfig,
+        inline: impl FnOnce(&mut MachineRun, &Ctx),
+    ) -> (u64, u64, u64) {
+        let mut run = MachineRun::new(cfg).unwrap();
         let times = Rc::new(Cell::new((0, 0)));
         let (told, sim) = (times.clone(), run.machine.sim.clone());
         run.machine.sim.spawn("thread", Affinity::Any, async move {
@@ -107,7 +169,7 @@ mod tests {
         run.run_until(0);
         let mm = run.machine.create_mm(MemcgId::ROOT);
         let ctx = Ctx::inline(mm, MemcgId::ROOT, InlineClock::Paced { reads: true });
-        run.run_inline(&ctx, inline(&ctx));
+        inline(&mut run, &ctx);
         run.catch_up(&ctx);
         let end = ctx.now();
         run.run_until(100 * MS);
@@ -157,5 +219,32 @@ mod tests {
             end.min(thread) > 16 * MS && end.max(thread) < 20 * MS + MS / 10,
             "{end} {thread}"
         );
+    }
+
+    /// The program goes back to itself after each operation, and whoever waits has the CPU then.
+    #[test]
+    fn who_goes_on_after_an_operation_gives_way() {
+        let (_, begin, _) = beside_in(&config(), |run, ctx| {
+            for _ in 0..4 {
+                run.run_inline(ctx, async {
+                    for _ in 0..15 {
+                        ctx.charge(TimeClass::Fault, MS / 10);
+                        ctx.maybe_settle().await;
+                    }
+                });
+            }
+        });
+        assert!((15 * MS / 10..16 * MS / 10).contains(&begin), "{begin}");
+    }
+
+    /// Without a timer, a tick ends the slice of a program, and nothing that of a thread.
+    #[test]
+    fn a_thread_keeps_the_cpu_where_no_timer_ends_its_slice() {
+        let mut cfg = config();
+        cfg.params.set("sched_hrtick_enabled", 0).unwrap();
+        let (end, begin, thread) = beside_in(&cfg, |run, ctx| run.run_inline(ctx, works(ctx)));
+        assert!((4 * MS..4 * MS + MS / 10).contains(&begin), "{begin}");
+        assert!((14 * MS..14 * MS + MS / 10).contains(&thread), "{thread}");
+        assert!((20 * MS..20 * MS + MS / 10).contains(&end), "{end}");
     }
 }

@@ -15,6 +15,7 @@
 //! | [`cgroup`] | the memory cgroup: version 1 or 2, found, made, limited, removed |
 //! | `files`, `contents` | the files of a trace, and what the pages hold |
 //! | [`lists`] | the generations of the group |
+//! | `asleep` | how long the tasks slept |
 //! | `folds` | when the kernel folds its statistics |
 //! | `scans` | what the kernel scans for the workers, by its tracepoints |
 //! | `trace` | a buffer of the kernel's trace |
@@ -26,6 +27,7 @@
 //! | [`leftovers`] | what killed runs have left |
 //! | `sys` | loads and stores in mapped memory |
 
+mod asleep;
 mod balloon;
 pub mod cgroup;
 mod conduct;

@@ -1,5 +1,6 @@
 //! One run of a trace.
 
+use crate::asleep::Asleep;
 use crate::balloon::Balloon;
 use crate::cgroup::{Limits, Tree};
 use crate::conduct::{conduct, Stop};
@@ -32,6 +33,8 @@ pub struct Point {
     pub phase: Option<u32>,
     /// Since the start.
     pub time: Duration,
+    /// Of that, how long all tasks were asleep; none: several work at once, or the kernel does not tell.
+    pub asleep: Option<Duration>,
     /// As [`Played::counters`], without those of single tasks.
     pub counters: BTreeMap<String, u64>,
     /// Generations; none: the kernel shows none.
@@ -113,6 +116,7 @@ struct Watch<'a, P> {
     pids: Vec<u32>,
     before: Snapshot,
     started: Instant,
+    asleep: Option<Asleep>,
     /// Accesses of the trace, and points.
     course: (u64, u64),
     done: u64,
@@ -143,6 +147,7 @@ impl<P: FnMut()> Watch<'_, P> {
 
     fn point(&mut self, access: u64, phase: Option<u32>) {
         let time = self.started.elapsed();
+        let asleep = self.asleep.as_mut().and_then(Asleep::so_far);
         let scans = self.scans.as_mut().map_or(Ok(Vec::new()), Scans::read);
         let scans = scans.unwrap_or_else(|error| {
             self.failed.get_or_insert(error);
@@ -153,6 +158,7 @@ impl<P: FnMut()> Watch<'_, P> {
             access,
             phase,
             time,
+            asleep,
             counters: self.now.since(&self.before).0,
             lists: lists::read(self.tree.whole()),
             zones: zones::read(),
@@ -224,12 +230,15 @@ impl<'a> Stage<'a> {
         let before = Snapshot::read(&tree, &pids, &self.plan.dir);
         let points = self.plan.points.max(1);
         let folds = Folds::begin();
+        let one_at_a_time = !self.plan.order.is_at_once();
+        let asleep = one_at_a_time.then(|| Asleep::begin(&pids)).flatten();
         let watch = Mutex::new(Watch {
             tree: &tree,
             dir: &self.plan.dir,
             pids,
             before: before.clone(),
             started: Instant::now(),
+            asleep,
             course: (self.trace.ops().len() as u64, points as u64),
             done: 0,
             now: before.clone(),
@@ -253,6 +262,8 @@ impl<'a> Stage<'a> {
             Err(Stop::Lost(seat)) => Some(self.killed(seat, &mut crew, &tree, &before)?),
         };
         if let Some(killed) = &killed {
+            // The feeder is gone.
+            watch.asleep = None;
             watch.point(killed.after, None);
         }
         if let Some(error) = watch.failed.take() {

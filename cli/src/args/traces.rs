@@ -287,9 +287,10 @@ pub struct ReplayArgs {
     pub inodes: InodesArg,
     /// When accesses begin at the earliest, in seconds, linear between the points; statistics are read at each. One that is
     /// held up, as writers are, delays those after it. Behind the points, read:SECONDS: what a read of the device took in the
-    /// recording; without it reads take no time, as the points contain it. Points of the form ACCESS:SECONDS:READS also say how many
-    /// reads there had been: then accesses between two points take the same time besides their reads. Last, fold:SECONDS: when
-    /// the kernel folded all statistics first, of the times that are 2 s apart
+    /// recording; without it reads take no time, as the points contain it. Points of the form ACCESS:SECONDS:0.41s also say how
+    /// long the tasks had been asleep: then accesses between two points take the same time besides their sleeps. (ACCESS:SECONDS:READS:
+    /// how many reads there had been, where no more is known.) Last, fold:SECONDS: when the kernel folded all statistics first, of
+    /// the times that are 2 s apart
     #[arg(long, value_name = "ACCESS:SECONDS,...", allow_hyphen_values = true)]
     pub clock: Option<String>,
     /// Time that tasks compute or sleep between accesses, of traces that have it

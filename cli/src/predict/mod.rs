@@ -2,6 +2,7 @@
 
 mod beside;
 mod near;
+mod release;
 mod room;
 mod setting;
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod times;
 
 pub use beside::{beside, nearby, Beside, Look};
 pub use near::limits_near;
+pub use release::version;
 pub use room::Room;
 pub use setting::Setting;
 

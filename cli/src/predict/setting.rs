@@ -1,6 +1,7 @@
 //! The settings of a run that was measured, as far as the lab has them.
 
 use super::near::LIMITS;
+use super::release::ends_slices_by_timer;
 use super::times::{each_time, reads_most, times};
 use super::{Room, PAGE};
 use crate::args::{RunsArgs, TaskArgs};
@@ -66,6 +67,8 @@ pub struct Setting {
     pub(super) clocks: Vec<Clock>,
     /// An instruction took a nanosecond.
     pub(super) virtual_time: bool,
+    /// The kernel ended slices by a timer.
+    pub(super) timed_slices: bool,
     /// What the run had and the lab has not.
     pub(super) without: Vec<String>,
 }
@@ -92,6 +95,7 @@ impl Setting {
             clock: None,
             clocks: Vec::new(),
             virtual_time: false,
+            timed_slices: false,
             without: Vec::new(),
         }
     }
@@ -179,6 +183,15 @@ impl Setting {
     pub fn in_virtual_time(self) -> Self {
         Self {
             virtual_time: true,
+            ..self
+        }
+    }
+
+    /// Of a run on the kernel whose label begins with its release.
+    #[must_use]
+    pub fn on_kernel(self, label: &str) -> Self {
+        Self {
+            timed_slices: ends_slices_by_timer(label),
             ..self
         }
     }
@@ -303,7 +316,7 @@ impl Setting {
     /// Those of the CPUs that it ran on.
     pub(super) fn costs(&self) -> Costs {
         match self.virtual_time {
-            true => in_virtual_time(),
+            true => in_virtual_time(self.timed_slices),
             false => Costs::default(),
         }
     }

@@ -249,6 +249,13 @@ fn a_guest_in_virtual_time_shares_its_cpu_at_its_costs() {
     assert!(!settings(&usual).shares_cpu);
     let cost = |s: &Setting| settings(s).costs.table().flush_page_ns;
     assert!(cost(&setting) > 10 * cost(&usual));
+    // A slice ends where a timer ends it; else whoever has the CPU keeps it until it sleeps.
+    let timed = |label| {
+        let setting = setting.clone().on_kernel(label);
+        settings(&setting).costs.table().sched_hrtick_enabled
+    };
+    assert_eq!(timed("7.2.13+deb14-cloud-amd64 mglru 0x7"), 1);
+    assert_eq!(timed("6.18.15+deb13-cloud-amd64 mglru 0x7"), 0);
     let shown = predicted(setting);
     assert_eq!(shown.json()["costs"]["flush_page_ns"], 4_400);
     assert!(shown.lines()[0].contains("flush_page_ns 4400"));

@@ -11,6 +11,8 @@ struct Point {
     ns: u64,
     /// Reads of the device of the files so far, if it counts them.
     reads: Option<u64>,
+    /// How long the programs have been asleep, ns, if that is known.
+    asleep: Option<u64>,
 }
 
 /// The points of each run.
@@ -20,6 +22,7 @@ fn points(runs: &[&Value]) -> Option<Vec<Vec<Point>>> {
             access: p["access"].as_u64()?,
             ns: p["time_ms"].as_u64()? * 1_000_000,
             reads: p["counters"]["block_read_ios"].as_u64(),
+            asleep: p["asleep_us"].as_u64().map(|us| us * 1_000),
         })
     };
     let of_run = |run: &&Value| -> Option<Vec<Point>> {
@@ -28,21 +31,31 @@ fn points(runs: &[&Value]) -> Option<Vec<Vec<Point>>> {
     runs.iter().map(of_run).collect()
 }
 
-/// Time by access through these points, which begin at nothing.
-fn clock_through(points: impl Iterator<Item = Point>) -> Option<Clock> {
+/// Time by access through these points, which begin at nothing, of runs in which a read of the device took so long, if that is
+/// known.
+fn clock_through(points: impl Iterator<Item = Point>, read_ns: Option<u64>) -> Option<Clock> {
     let begin = Point {
         access: 0,
         ns: 0,
         reads: Some(0),
+        asleep: Some(0),
     };
     let mut points: Vec<Point> = [begin].into_iter().chain(points).collect();
     // Where a phase begins is read twice.
     points.dedup_by_key(|point| point.access);
     let clock = Clock::new(points.iter().map(|p| (p.access, p.ns)).collect()).ok()?;
+    let clock = match read_ns {
+        Some(ns) => clock.with_reads_of(ns),
+        None => clock,
+    };
+    let asleep: Option<Vec<u64>> = points.iter().map(|p| p.asleep).collect();
     let reads: Option<Vec<u64>> = points.iter().map(|p| p.reads).collect();
-    match reads {
-        Some(reads) => clock.with_reads_at(reads).ok(),
-        None => Some(clock),
+    let no_reads = |reads: &Vec<u64>| reads.iter().all(|&n| n == 0);
+    let reads_take_time = read_ns.is_some() || reads.as_ref().is_some_and(no_reads);
+    match (asleep, reads) {
+        (Some(asleep), _) if reads_take_time => clock.with_asleep_at(asleep).ok(),
+        (_, Some(reads)) => clock.with_reads_at(reads).ok(),
+        _ => Some(clock),
     }
 }
 
@@ -69,14 +82,6 @@ fn read_ns(runs: &[&Value]) -> Option<u64> {
     (ms * 1_000_000).checked_div(requests).filter(|&ns| ns > 0)
 }
 
-/// The clock of a recording with such reads.
-fn with_reads(clock: Clock, read_ns: Option<u64>) -> Clock {
-    match read_ns {
-        Some(ns) => clock.with_reads_of(ns),
-        None => clock,
-    }
-}
-
 /// The clock of a run whose first fold is known.
 fn with_fold(clock: Clock, run: &Value) -> Clock {
     match run["first_fold_us"].as_u64() {
@@ -88,8 +93,8 @@ fn with_fold(clock: Clock, run: &Value) -> Clock {
 /// Time by access of each run.
 pub(super) fn each_time(played: &Value) -> Option<Vec<Clock>> {
     let of_run = |run| {
-        let clock = clock_through(points(&[run])?.remove(0).into_iter())?;
-        Some(with_fold(with_reads(clock, read_ns(&[run])), run))
+        let points = points(&[run])?.remove(0).into_iter();
+        Some(with_fold(clock_through(points, read_ns(&[run]))?, run))
     };
     let runs = played["runs"].as_array()?.iter();
     let clocks: Vec<Clock> = runs.map(of_run).collect::<Option<_>>()?;
@@ -109,13 +114,15 @@ pub(super) fn times(played: &Value) -> Option<Clock> {
         };
         let same: Vec<Point> = runs.iter().map(at).collect::<Option<_>>()?;
         let reads: Option<u64> = same.iter().map(|p| p.reads).sum();
+        let asleep: Option<u64> = same.iter().map(|p| p.asleep).sum();
         mean.push(Point {
             access,
             ns: same.iter().map(|p| p.ns).sum::<u64>() / of,
             reads: reads.map(|n| n / of),
+            asleep: asleep.map(|ns| ns / of),
         });
     }
-    let clock = with_reads(clock_through(mean.into_iter())?, read_ns(&lived));
+    let clock = clock_through(mean.into_iter(), read_ns(&lived))?;
     // Of several runs each has folds of its own.
     Some(match lived.as_slice() {
         [run] => with_fold(clock, run),

@@ -422,6 +422,7 @@ impl ShrinkList {
 
     /// Unlock, back on the list.
     pub(super) fn keep(&mut self, eng: &mut Engine) -> Option<Work> {
+        eng.meter.kept += 1;
         eng.folios[self.folio].clear(Flags::LOCKED);
         self.keep_unlocked()
     }

@@ -7,17 +7,26 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Clock {
     points: Vec<(u64, u64)>,
-    /// Reads until each point; none: not known.
-    reads: Vec<u64>,
+    waits: Waits,
     read_ns: Option<u64>,
     fold_ns: Option<u64>,
+}
+
+/// What is known of the waits of a recording, until each point.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Waits {
+    Unknown,
+    /// Reads of the device.
+    Reads(Vec<u64>),
+    /// Time asleep for any reason, ns.
+    Asleep(Vec<u64>),
 }
 
 /// Why a clock cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ClockError {
-    /// Neither `ACCESS:SECONDS` nor `ACCESS:SECONDS:READS`.
-    #[error("clock point '{0}' is not of the form ACCESS:SECONDS, for example 32768:6.58; :READS may follow, at all points or none")]
+    /// Not `ACCESS:SECONDS`, `ACCESS:SECONDS:READS` or `ACCESS:SECONDS:SECONDSs`.
+    #[error("clock point '{0}' is not of the form ACCESS:SECONDS, for example 32768:6.58; :READS (:4711) or the time asleep (:4.1s) may follow, at all points or none")]
     Form(String),
     /// Not `read:SECONDS` behind the points.
     #[error(
@@ -59,7 +68,7 @@ impl Clock {
         }
         Ok(Self {
             points,
-            reads: Vec::new(),
+            waits: Waits::Unknown,
             read_ns: None,
             fold_ns: None,
         })
@@ -70,13 +79,28 @@ impl Clock {
     /// # Errors
     /// Not one number a point, or numbers that fall.
     pub fn with_reads_at(self, reads: Vec<u64>) -> Result<Self, ClockError> {
-        let fall = reads.windows(2).find(|w| w[1] < w[0]);
-        match fall {
+        self.check_waits(&reads)?;
+        let waits = Waits::Reads(reads);
+        Ok(Self { waits, ..self })
+    }
+
+    /// The same of a recording that had been asleep so long at each of the points, ns.
+    ///
+    /// # Errors
+    /// Not one time a point, or times that fall.
+    pub fn with_asleep_at(self, ns: Vec<u64>) -> Result<Self, ClockError> {
+        self.check_waits(&ns)?;
+        let waits = Waits::Asleep(ns);
+        Ok(Self { waits, ..self })
+    }
+
+    fn check_waits(&self, waits: &[u64]) -> Result<(), ClockError> {
+        match waits.windows(2).find(|w| w[1] < w[0]) {
             Some(w) => Err(ClockError::Order(w[1].to_string())),
-            None if reads.len() != self.points.len() => {
-                Err(ClockError::Form(format!("{} reads", reads.len())))
+            None if waits.len() != self.points.len() => {
+                Err(ClockError::Form(format!("{} waits", waits.len())))
             }
-            None => Ok(Self { reads, ..self }),
+            None => Ok(()),
         }
     }
 
@@ -98,34 +122,16 @@ impl Clock {
         }
     }
 
-    /// Reads `ACCESS:SECONDS,ACCESS:SECONDS,...`, each with `:READS` behind it or none, and behind them, if they are known, what a
-    /// read of the device took and when statistics were folded first: `,read:SECONDS,fold:SECONDS`.
+    /// Reads `ACCESS:SECONDS,ACCESS:SECONDS,...`, each with `:READS` behind it, or with `:SECONDSs` that it had been asleep, or none
+    /// of them, and behind them, if they are known, what a read of the device took and when statistics were folded first:
+    /// `,read:SECONDS,fold:SECONDS`.
     ///
     /// # Errors
     /// As [`Self::new`], or a point that is not a pair of numbers.
     pub fn parse(text: &str) -> Result<Self, ClockError> {
-        let number = |text: &str| text.trim().parse::<u64>().ok();
-        let point = |p: &str| -> Option<((u64, u64), Option<u64>)> {
-            let (a, s) = p.split_once(':')?;
-            let (s, reads) = match s.split_once(':') {
-                Some((s, reads)) => (s, Some(number(reads)?)),
-                None => (s, None),
-            };
-            Some(((number(a)?, nanoseconds(s)?), reads))
-        };
         let (text, fold) = last(text, "fold");
         let (points, read) = last(text, "read");
-        let texts: Vec<&str> = points.split(',').collect();
-        let form = |p: &str| ClockError::Form(p.trim().into());
-        let points = texts.iter().map(|p| point(p).ok_or_else(|| form(p)));
-        let (points, reads): (Vec<_>, Vec<_>) =
-            points.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-        let clock = Self::new(points)?;
-        let clock = match reads.iter().position(Option::is_none) {
-            None => clock.with_reads_at(reads.into_iter().flatten().collect())?,
-            Some(_) if reads.iter().all(Option::is_none) => clock,
-            Some(lacks) => return Err(form(texts[lacks])),
-        };
+        let clock = Self::through(&points.split(',').collect::<Vec<_>>())?;
         let time = |part: &str, name: &str| {
             let ns = nanoseconds(part.strip_prefix(name)?)?;
             (1..=1_000_000_000_000).contains(&ns).then_some(ns)
@@ -137,6 +143,39 @@ impl Clock {
             fold_ns: fold_ns.transpose()?,
             ..clock
         })
+    }
+
+    /// Through points as they are written.
+    fn through(texts: &[&str]) -> Result<Self, ClockError> {
+        let form = |p: &str| ClockError::Form(p.trim().into());
+        let mut points = Vec::new();
+        let (mut reads, mut asleep) = (Vec::new(), Vec::new());
+        for text in texts {
+            let (access, rest) = text.split_once(':').ok_or_else(|| form(text))?;
+            let (seconds, waits) = rest.split_once(':').unzip();
+            let access = access.trim().parse().map_err(|_| form(text))?;
+            let ns = nanoseconds(seconds.unwrap_or(rest)).ok_or_else(|| form(text))?;
+            points.push((access, ns));
+            let Some(waits) = waits.map(str::trim) else {
+                continue;
+            };
+            match waits.strip_suffix('s') {
+                Some(seconds) => asleep.push(nanoseconds(seconds).ok_or_else(|| form(text))?),
+                None => reads.push(waits.parse().map_err(|_| form(text))?),
+            }
+        }
+        let clock = Self::new(points)?;
+        match (reads.len(), asleep.len()) {
+            (0, 0) => Ok(clock),
+            (all, 0) if all == texts.len() => clock.with_reads_at(reads),
+            (0, all) if all == texts.len() => clock.with_asleep_at(asleep),
+            // At some points, or both.
+            _ => {
+                let kind = |text: &&str| (text.matches(':').count(), text.trim().ends_with('s'));
+                let other = texts.iter().find(|text| kind(text) != kind(&texts[0]));
+                Err(form(other.unwrap_or(&texts[0])))
+            }
+        }
     }
 
     /// Time of an access, ns. Beyond the ends the first and last slopes are extended.
@@ -153,17 +192,25 @@ impl Clock {
             .clamp(1, self.points.len() - 1);
         let ((access, begins), (next, ends)) = (self.points[i - 1], self.points[i]);
         let ns = ends - begins;
-        let reads = self.reads.get(i - 1..=i).map(|r| r[1] - r[0]);
-        let reading = reads
-            .zip(self.read_ns)
-            .map(|(n, read)| n.saturating_mul(read));
+        let between = |of: &[u64]| of[i] - of[i - 1];
+        let waits = match &self.waits {
+            Waits::Unknown => None,
+            Waits::Reads(n) => self.read_ns.map(|ns| between(n).saturating_mul(ns)),
+            Waits::Asleep(ns) => Some(between(ns)),
+        };
         Part {
             access,
             begins,
             accesses: next - access,
             ns,
-            reading: reading.filter(|&reading| reading < ns),
+            // Several may wait at once.
+            waits: waits.filter(|&waits| waits < ns),
         }
+    }
+
+    /// Waits of all kinds are known, not only those for reads.
+    pub(super) fn knows_all_waits(&self) -> bool {
+        matches!(self.waits, Waits::Asleep(_))
     }
 
     /// What a read of the device took, ns, if that is known.
@@ -190,8 +237,8 @@ pub(super) struct Part {
     begins: u64,
     accesses: u64,
     ns: u64,
-    /// Of its time, what reads took, if that is known and less than all.
-    reading: Option<u64>,
+    /// Of its time, what waits took, if that is known and less than all.
+    waits: Option<u64>,
 }
 
 impl Part {
@@ -201,11 +248,11 @@ impl Part {
         self.begins + (into * u128::from(ns) / u128::from(self.accesses)) as u64
     }
 
-    /// Time of an access before which the replay has waited so long for reads since the part began, ns: all accesses take the same
-    /// time besides.
+    /// Time of an access before which the replay has waited so long since the part began, ns: all accesses take the same time
+    /// besides.
     pub(super) fn at(&self, access: u64, waited: u64) -> u64 {
-        match self.reading {
-            Some(reading) => self.share(access, self.ns - reading) + waited,
+        match self.waits {
+            Some(waits) => self.share(access, self.ns - waits) + waited,
             None => self.share(access, self.ns),
         }
     }
@@ -231,8 +278,10 @@ impl fmt::Display for Clock {
         for (n, (access, ns)) in self.points.iter().enumerate() {
             let comma = if n > 0 { "," } else { "" };
             write!(f, "{comma}{access}:{}", *ns as f64 / 1e9)?;
-            if let Some(reads) = self.reads.get(n) {
-                write!(f, ":{reads}")?;
+            match &self.waits {
+                Waits::Unknown => {}
+                Waits::Reads(reads) => write!(f, ":{}", reads[n])?,
+                Waits::Asleep(ns) => write!(f, ":{}s", ns[n] as f64 / 1e9)?,
             }
         }
         if let Some(ns) = self.read_ns {

@@ -43,19 +43,21 @@ pub const DEVIATIONS: &[Deviation] = &[
 
 /// Those of a guest in virtual time, where an instruction takes a nanosecond, as `scripts/costs-on-kernels` measures
 /// them. Its disk copies what is written.
-const IN_VIRTUAL_TIME: [(&str, u64); 4] = [
+const IN_VIRTUAL_TIME: [(&str, u64); 5] = [
     ("sched_slice_ns", 700_000),
-    ("scan_page_ns", 600),
+    ("scan_page_ns", 100),
+    ("kept_page_ns", 1_000),
     ("flush_page_ns", 4_400),
     ("flush_request_ns", 5_000),
 ];
 
-/// The costs of a guest in virtual time, as far as they decide how far its flushers get while a task reclaims
-/// (`docs/rules/machine.md#a-guests-cpu`).
+/// The costs of a guest in virtual time, as far as they decide how far its flushers get while a task reclaims: of a kernel that
+/// ends slices by a timer, or of another (`docs/rules/machine.md#a-guests-cpu`).
 #[must_use]
-pub fn in_virtual_time() -> Costs {
+pub fn in_virtual_time(timed_slices: bool) -> Costs {
+    let timed = ("sched_hrtick_enabled", timed_slices.into());
     let mut costs = Costs::default();
-    for (name, value) in IN_VIRTUAL_TIME {
+    for (name, value) in IN_VIRTUAL_TIME.into_iter().chain([timed]) {
         costs.set(name, value).expect("a row of the table");
     }
     costs

@@ -3,7 +3,7 @@
 use super::clock::Clock;
 use coldset_machine::Ctx;
 
-/// The clock of a recording, and what the replay has waited for reads since the last of its points.
+/// The clock of a recording, and what the replay has waited since the last of its points, for what is known of the recording.
 #[derive(Debug)]
 pub(super) struct Pace<'a> {
     clock: Option<&'a Clock>,
@@ -21,7 +21,7 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// The access begins: tells its task the time. Between two points, the reads of the replay take the place of those of the
+    /// The access begins: tells its task the time. Between two points, the waits of the replay take the place of those of the
     /// recording.
     pub fn begin(&mut self, ctx: &Ctx, access: u64) {
         let Some(clock) = self.clock else {
@@ -37,6 +37,8 @@ impl<'a> Pace<'a> {
 
     /// The access is over.
     pub fn end(&mut self, ctx: &Ctx) {
-        self.waited += ctx.take_reading();
+        let all = self.clock.is_some_and(Clock::knows_all_waits);
+        let (reading, asleep) = (ctx.take_reading(), ctx.take_asleep());
+        self.waited += if all { asleep } else { reading };
     }
 }

@@ -82,6 +82,8 @@ params! {
     sim_quantum_ns = 20_000, S, "resolution of the simulation";
     /// Time slice while others queue for the CPU.
     sched_slice_ns = 4_000_000, A, "longest slice";
+    /// A timer ends slices: 1; else a kernel thread keeps its CPU until it sleeps, and a program until a tick finds its slice used up: 0.
+    sched_hrtick_enabled = 1, S, "setting of the model; HRTICK among the scheduler's features";
     /// Context switch, direct cost.
     context_switch_direct_ns = 1_500, P, "1.07 us between threads, 2.41 us between processes: \"Context switch overhead\", ddumbying.vercel.app/experiments/ctx-switch-overhead";
     /// Context switch, refill of caches.
@@ -128,6 +130,8 @@ params! {
     lock_handoff_local_ns = 50, A, "estimate";
     /// Lock handoff to a waiter on another socket.
     lock_handoff_remote_ns = 150, A, "estimate";
+    /// Look at a folio that reclaim has taken from its list and keeps, besides the scan.
+    kept_page_ns = 0, S, "in scan_page_ns; setting of the model";
     /// Free of a folio to the per-CPU list.
     page_free_ns = 60, A, "estimate";
     /// Allocation of a folio from the per-CPU list.

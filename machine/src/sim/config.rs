@@ -14,6 +14,8 @@ pub struct SimConfig {
     pub hz: u64,
     /// How long a task keeps its CPU while others queue for it, ns.
     pub slice_ns: u64,
+    /// A timer ends slices. Without, a task keeps its CPU until it gives way.
+    pub timed_slices: bool,
     /// Cost of a context switch when another task ran last on the CPU, ns.
     pub switch_ns: u64,
     /// From a wake-up until the task is runnable, ns. A wait queue may have its own.
@@ -31,6 +33,7 @@ impl SimConfig {
             nodes: 1,
             hz: params.timer_hz.clamp(1, 1_000_000_000),
             slice_ns: params.sched_slice_ns,
+            timed_slices: params.sched_hrtick_enabled != 0,
             switch_ns: params.context_switch_direct_ns + params.context_switch_refill_ns,
             wake_latency_ns: 0,
             quantum_ns: params.sim_quantum_ns,

@@ -34,6 +34,12 @@ impl Sim {
         &self.inner.config
     }
 
+    /// Who queues for the CPU: anybody, and somebody who was woken and has not had it since.
+    #[must_use]
+    pub fn queued_on(&self, cpu: u16) -> (bool, bool) {
+        self.inner.queued_on(cpu)
+    }
+
     /// Starts a task. It is polled first when it has got a CPU, at the present time at the
     /// earliest. A mask without any CPU that exists means all CPUs.
     pub fn spawn(

@@ -180,6 +180,7 @@ impl SimState {
             ctx.state.set(RunState::Running);
             return true;
         }
+        ctx.newcomer.set(true);
         self.place(ctx)
     }
 
@@ -232,7 +233,10 @@ impl SimState {
         cpu.last = Some(ctx.id);
         cpu.current = Some(ctx.id.slot);
         cpu.busy_since = now;
-        cpu.slice_end = (now + irq + switch).saturating_add(self.config.slice_ns);
+        cpu.slice_end = match self.config.timed_slices {
+            true => (now + irq + switch).saturating_add(self.config.slice_ns),
+            false => u64::MAX,
+        };
         drop(cpus);
 
         ctx.account(TimeClass::RunQueue, now - ctx.since.get());
@@ -317,6 +321,7 @@ impl SimState {
     fn requeue(&self, ctx: &Rc<TaskCtx>) -> bool {
         ctx.since.set(self.now.get());
         ctx.state.set(RunState::Queued);
+        ctx.newcomer.set(false);
         self.release_cpu(ctx);
         self.place(ctx)
     }
@@ -448,6 +453,18 @@ impl SimState {
     pub fn running_on(&self, cpu_nr: u16) -> Option<Rc<TaskCtx>> {
         let slot = self.cpus.borrow().cpus.get(usize::from(cpu_nr))?.current?;
         Some(self.task_in(slot))
+    }
+
+    /// Who queues for the CPU: anybody, and somebody who was woken meanwhile.
+    pub fn queued_on(&self, cpu_nr: u16) -> (bool, bool) {
+        let cpus = self.cpus.borrow();
+        let queue = cpus.cpus.get(usize::from(cpu_nr)).map(|cpu| &cpu.queue);
+        let mut queue = queue.into_iter().flatten().peekable();
+        let anybody = queue.peek().is_some();
+        (
+            anybody,
+            queue.any(|&slot| self.task_in(slot).newcomer.get()),
+        )
     }
 
     pub fn idle_cpus(&self) -> CpuMask {

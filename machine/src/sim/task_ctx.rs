@@ -51,6 +51,8 @@ pub(super) struct TaskCtx {
     pub cpu: Cell<u16>,
     /// CPU time still to be had of the run that a preemption cut, ns.
     pub run_left: Cell<u64>,
+    /// It queues since it was woken, and not since its slice was over.
+    pub newcomer: Cell<bool>,
     /// It is not preempted, though its slice may be used up.
     pub holds_cpu: Cell<bool>,
     /// A primitive has suspended the task during this poll.
@@ -89,6 +91,7 @@ impl TaskCtx {
             has_event: Cell::new(false),
             cpu: Cell::new(0),
             run_left: Cell::new(0),
+            newcomer: Cell::new(false),
             holds_cpu: Cell::new(false),
             parked: Cell::new(false),
             last_token: Cell::new(0),

@@ -13,6 +13,7 @@ fn config(cpus: u16) -> SimConfig {
         nodes: 1,
         hz: 1000,
         slice_ns: 4 * MS,
+        timed_slices: true,
         switch_ns: 2_500,
         wake_latency_ns: 0,
         quantum_ns: 20_000,

@@ -207,7 +207,8 @@ impl World {
         let p = &self.params;
         let hold = m.locks * p.lru_lock_ns + m.list_ops * p.list_op_ns;
         let class = TimeClass::AllocStall;
-        ctx.charge(class, m.freed * p.page_free_ns + m.scanned * p.scan_page_ns);
+        let looks = m.scanned * p.scan_page_ns + m.kept * p.kept_page_ns;
+        ctx.charge(class, m.freed * p.page_free_ns + looks);
         if m.freed > 0 {
             let node = match m.lruvec.is_some() {
                 true => self.engine.lruvec(m.lruvec).node,

@@ -9,7 +9,7 @@ use crate::args::{GuestArgs, ValidateArgs};
 use crate::error::{Failure, Verdict};
 use crate::kernel::{here, measure, setting, Measured, HERE};
 use crate::output::Outputs;
-use crate::predict::{beside, nearby, Look, Setting};
+use crate::predict::{beside, nearby, version, Look, Setting};
 use crate::scratch;
 use coldset_lab::report::{human, Align, Table};
 use coldset_lab::runner::{experiment, show_pages, Size};
@@ -25,12 +25,8 @@ use tempfile::NamedTempFile;
 
 /// The variant that is a kernel: by its version, or classic where the multi-gen LRU is off.
 fn variant_of(label: &str) -> Option<&'static str> {
-    let (version, policy) = label.split_once(' ')?;
-    let mut numbers = version
-        .split(['.', '+', '-', '~'])
-        .map_while(|n| n.parse::<u32>().ok());
-    let version = (numbers.next()?, numbers.next()?);
-    match (policy, version) {
+    let (_, policy) = label.split_once(' ')?;
+    match (policy, version(label)?) {
         ("classic", _) => Some("classic"),
         (_, (6, 12)) => Some("v612"),
         (_, (6, 14..)) => Some("v618"),
@@ -216,6 +212,7 @@ fn measured(args: &GuestArgs, trace: &Trace, of_guests: &Setting) -> Result<Vec<
             measures: Measures::of(m),
             variant,
             setting: setting
+                .on_kernel(&m.label)
                 .on_machine_of(&m.played)
                 .at_times_of(&m.played, args.runs),
         })
@@ -226,7 +223,8 @@ fn measured(args: &GuestArgs, trace: &Trace, of_guests: &Setting) -> Result<Vec<
 /// Kernels that have been measured before.
 fn recorded(path: &Path, origin: &Origin, of_guests: &Setting) -> Result<Vec<Case>, Failure> {
     let case = |kernel: Recorded| {
-        let setting = of_guests.clone().with_clocks(kernel.clock, kernel.clocks);
+        let setting = of_guests.clone().on_kernel(&kernel.measures.label);
+        let setting = setting.with_clocks(kernel.clock, kernel.clocks);
         Case {
             measures: kernel.measures,
             variant: kernel.variant,

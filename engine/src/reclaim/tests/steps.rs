@@ -276,3 +276,18 @@ fn step_17_a_writer_dirties_first_and_drops_second() {
     );
     assert!(h.has(id, Flags::DIRTY));
 }
+
+/// What a host charges for looks: folios that went back, not those that were freed or that somebody else had locked.
+#[test]
+fn the_meter_counts_what_was_looked_at_and_kept() {
+    for preset in ["classic", "base", "v72"] {
+        let mut h = Host::new(preset);
+        let dirty = [h.add(Spec::file().dirty()), h.add(Spec::file().dirty())];
+        let (locked, clean) = (h.add(Spec::file()), h.add(Spec::file()));
+        h.eng.folios[locked].set(Flags::LOCKED);
+        h.eng.meter.take();
+        let s = h.shrink(&mut direct(), &[dirty[0], dirty[1], locked, clean]);
+        assert_eq!((s.kept.len(), s.stat.reclaimed), (3, 1), "{preset}");
+        assert_eq!(h.eng.meter.take().kept, 2, "{preset}");
+    }
+}

@@ -24,6 +24,7 @@ fn is_read_as_it_is_shown() {
         "0:0,50:0.2,fold:1.37",
         "0:0,50:0.2,read:0.1,fold:1.37",
         "0:0:0,50:0.2:7,read:0.1,fold:1.37",
+        "0:0:0s,50:0.2:0.05s,read:0.1,fold:1.37",
     ] {
         let c = Clock::parse(text).unwrap();
         assert_eq!(c.first_fold_ns(), Some(1_370_000_000));
@@ -36,10 +37,14 @@ fn is_read_as_it_is_shown() {
 fn reads_are_where_the_replay_has_them() {
     let at =
         |clock: &str, access, waited| Clock::parse(clock).unwrap().part(access).at(access, waited);
-    let clock = "0:0:0,100:1:5,200:2:5,read:0.1";
-    assert_eq!(at(clock, 10, 0), 50_000_000);
-    assert_eq!(at(clock, 10, 300_000_000), 350_000_000);
-    assert_eq!(at(clock, 110, 0), 1_100_000_000, "this part has no reads");
+    for clock in [
+        "0:0:0,100:1:5,200:2:5,read:0.1",
+        "0:0:0s,100:1:0.5s,200:2:0.5s",
+    ] {
+        assert_eq!(at(clock, 10, 0), 50_000_000);
+        assert_eq!(at(clock, 10, 300_000_000), 350_000_000);
+        assert_eq!(at(clock, 110, 0), 1_100_000_000, "this part has no reads");
+    }
     // Not known, or reads of several at once, which took longer than all: linear, whatever has been read.
     for clock in [
         "0:0,100:1,200:2,read:0.1",
@@ -70,13 +75,16 @@ fn bad_points_are_named() {
         ("0:0:0,5:1", "5:1"),
         ("0:0,5:1:3", "0:0"),
         ("0:0:0,5:1:x", "5:1:x"),
+        ("0:0:0,5:1:3s", "5:1:3s"),
+        ("0:0:0s,5:1:3", "5:1:3"),
+        ("0:0:0s,5:1", "5:1"),
+        ("0:0:0s,5:1:-3s", "5:1:-3s"),
     ] {
         assert_eq!(Clock::parse(bad), Err(ClockError::Form(named.into())));
     }
-    assert!(matches!(
-        Clock::parse("0:0:3,5:1:2"),
-        Err(ClockError::Order(_))
-    ));
+    for falls in ["0:0:3,5:1:2", "0:0:0.2s,5:1:0.1s"] {
+        assert!(matches!(Clock::parse(falls), Err(ClockError::Order(_))));
+    }
     for bad in ["fold:0", "fold", "fold:x", "folds:1", "fold:1001"] {
         let error = ClockError::Fold(bad.into());
         assert_eq!(Clock::parse(&format!("0:0,5:1,{bad}")), Err(error));
@@ -240,6 +248,24 @@ fn a_replay_that_reads_nothing_has_only_the_rest_of_the_time() {
             (1_490_000_000..1_550_000_000).contains(&reads),
             "{variant}: {reads}"
         );
+    }
+}
+
+/// What the recording had slept besides its reads, a writer at its limit does in its own way: its work is not spread over it.
+#[test]
+fn a_writer_that_was_stopped_works_as_fast_as_it_did() {
+    let second = 1_000_000_000;
+    let trace = in_order(OpKind::WholeWrite);
+    for variant in KERNELS {
+        let clock = || steady(second);
+        let slept = clock().with_asleep_at(vec![0, 990_000_000]).unwrap();
+        let of = |clock| by(&trace, variant, clock).time;
+        let (fast, slept, spread) = (of(steady(10_000_000)), of(slept), of(clock()));
+        assert!(
+            slept.abs_diff(fast) < fast / 50,
+            "{variant}: {slept} {fast}"
+        );
+        assert!(spread > 999_000_000, "{variant}: {spread}");
     }
 }
 
