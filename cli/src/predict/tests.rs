@@ -166,6 +166,29 @@ fn the_times_of_reads_are_those_of_the_device() {
     assert_eq!(no_time.as_deref(), Some("0:0:0,50:0.01:0,100:0.02:3"));
 }
 
+/// How long the tasks slept is known beside the times, if reads take theirs in the replay as well.
+#[test]
+fn the_times_asleep_are_those_of_the_run() {
+    let point = |access, at, asleep| {
+        let counters = json!({"block_read_ticks": at / 2, "block_read_ios": 100});
+        json!({"access": access, "time_ms": at, "asleep_us": asleep, "counters": counters})
+    };
+    let runs = [600, 800].map(|us| json!({"points": [point(50, 10, us), point(100, 20, 3_000)]}));
+    let clock = |runs: &[serde_json::Value]| {
+        let clock = times(&json!({ "runs": runs }));
+        clock.map(|clock| clock.to_string())
+    };
+    let asleep = clock(&runs);
+    let times = "0:0:0s,50:0.01:0.0007s,100:0.02:0.003s,read:0.0001";
+    assert_eq!(asleep.as_deref(), Some(times));
+    // The device does not say how long reads took, so the replay's take no time.
+    let mut silent = runs[0].clone();
+    for point in silent["points"].as_array_mut().unwrap() {
+        point["counters"] = json!({});
+    }
+    assert_eq!(clock(&[silent]).as_deref(), Some("0:0,50:0.01,100:0.02"));
+}
+
 #[test]
 fn times_are_those_of_runs_that_came_as_far() {
     let run = |points: &[(u64, u64)]| {

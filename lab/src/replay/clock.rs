@@ -169,11 +169,14 @@ impl Clock {
             (0, 0) => Ok(clock),
             (all, 0) if all == texts.len() => clock.with_reads_at(reads),
             (0, all) if all == texts.len() => clock.with_asleep_at(asleep),
-            // At some points, or both.
+            // At some points only, or of both kinds.
             _ => {
-                let kind = |text: &&str| (text.matches(':').count(), text.trim().ends_with('s'));
-                let other = texts.iter().find(|text| kind(text) != kind(&texts[0]));
-                Err(form(other.unwrap_or(&texts[0])))
+                let lacks = |text: &&&str| text.matches(':').count() < 2;
+                let asleep = |text: &str| text.trim().ends_with('s');
+                let other = |text: &&&str| asleep(text) != asleep(texts[0]);
+                let wrong = texts.iter().find(lacks);
+                let wrong = wrong.or_else(|| texts.iter().find(other));
+                Err(form(wrong.expect("one of them differs")))
             }
         }
     }
