@@ -247,4 +247,31 @@ mod tests {
         assert!((14 * MS..14 * MS + MS / 10).contains(&thread), "{thread}");
         assert!((20 * MS..20 * MS + MS / 10).contains(&end), "{end}");
     }
+
+    /// Ticks come every 1.6 ms, and the first finds the slice not used up.
+    #[test]
+    fn a_tick_ends_no_slice_that_is_not_used_up() {
+        let mut cfg = config();
+        for (name, value) in [("sched_hrtick_enabled", 0), ("timer_hz", 625)] {
+            cfg.params.set(name, value).unwrap();
+        }
+        let (_, begin, _) = beside_in(&cfg, |run, ctx| run.run_inline(ctx, works(ctx)));
+        let second = 32 * MS / 10;
+        assert!((second..second + MS / 10).contains(&begin), "{begin}");
+    }
+
+    /// A thread whose slice is over takes turns with the program, however often that goes back to itself.
+    #[test]
+    fn only_who_was_woken_is_let_in_between_operations() {
+        let (_, begin, thread) = beside_in(&config(), |run, ctx| {
+            for _ in 0..100 {
+                run.run_inline(ctx, async {
+                    ctx.charge(TimeClass::Fault, MS / 10);
+                    ctx.maybe_settle().await;
+                });
+            }
+        });
+        assert!((MS..12 * MS / 10).contains(&begin), "{begin}");
+        assert!(thread > 16 * MS, "{thread}");
+    }
 }
