@@ -85,7 +85,7 @@ impl Seat {
             self.do_order(executor, Order::Work(part));
             left -= part;
             let used_up = executor.now() - self.begun.get() >= slice;
-            if part == until_tick && used_up && self.sim.queued_on(CPU).0 {
+            if part == until_tick && used_up && self.sim.anyone_queues_on(CPU) {
                 self.give_way(executor);
             }
             if left == 0 {
@@ -96,7 +96,7 @@ impl Seat {
 
     /// The inline task is between two operations: a task that was woken has the CPU first.
     pub fn returns(&self, executor: &mut Executor) {
-        if self.sim.queued_on(CPU).1 {
+        if self.sim.newcomer_queues_on(CPU) {
             self.give_way(executor);
         }
     }

@@ -34,10 +34,16 @@ impl Sim {
         &self.inner.config
     }
 
-    /// Who queues for the CPU: anybody, and somebody who was woken and has not had it since.
+    /// A task queues for the CPU.
     #[must_use]
-    pub fn queued_on(&self, cpu: u16) -> (bool, bool) {
-        self.inner.queued_on(cpu)
+    pub fn anyone_queues_on(&self, cpu: u16) -> bool {
+        self.inner.queues_on(cpu, |_| true)
+    }
+
+    /// A task queues for the CPU that was woken and has not had it since.
+    #[must_use]
+    pub fn newcomer_queues_on(&self, cpu: u16) -> bool {
+        self.inner.queues_on(cpu, |task| task.newcomer.get())
     }
 
     /// Starts a task. It is polled first when it has got a CPU, at the present time at the

@@ -455,16 +455,12 @@ impl SimState {
         Some(self.task_in(slot))
     }
 
-    /// Who queues for the CPU: anybody, and somebody who was woken meanwhile.
-    pub fn queued_on(&self, cpu_nr: u16) -> (bool, bool) {
+    /// A task queues for the CPU of which this is true.
+    pub fn queues_on(&self, cpu_nr: u16, of: impl Fn(&TaskCtx) -> bool) -> bool {
         let cpus = self.cpus.borrow();
-        let queue = cpus.cpus.get(usize::from(cpu_nr)).map(|cpu| &cpu.queue);
-        let mut queue = queue.into_iter().flatten().peekable();
-        let anybody = queue.peek().is_some();
-        (
-            anybody,
-            queue.any(|&slot| self.task_in(slot).newcomer.get()),
-        )
+        let cpu = cpus.cpus.get(usize::from(cpu_nr));
+        let mut queue = cpu.into_iter().flat_map(|cpu| &cpu.queue);
+        queue.any(|&slot| of(&self.task_in(slot)))
     }
 
     pub fn idle_cpus(&self) -> CpuMask {
