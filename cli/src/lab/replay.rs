@@ -153,6 +153,7 @@ fn plan(args: &ReplayArgs) -> Result<ReplayPlan, Failure> {
         fold_phases: args.fold_phases,
         spread_limits: false,
         clocks: Vec::new(),
+        limits_of: Vec::new(),
         fold_every: args.fold_every.as_deref().map(fold_every).transpose()?,
         bounds: args.bounds == BoundsArg::Exact,
         low,

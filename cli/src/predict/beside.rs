@@ -85,8 +85,9 @@ pub fn beside(
     })
 }
 
-/// What a variant comes to under limits near that of `setting` and that one, a column each, at the times of the run with
-/// the limit if they are known. When statistics are folded differs, too: a kernel does it when it is due, whenever a run began.
+/// What a variant comes to under limits near that of `setting` and that one, a column each. Where it is known what each run
+/// had of the machine, or its times, runs take turns. When statistics are folded differs, too: a kernel does it when it is
+/// due, whenever a run began.
 ///
 /// # Errors
 /// As [`beside`].
@@ -95,17 +96,32 @@ pub fn nearby(
     variant: &str,
     setting: &Setting,
 ) -> Result<Vec<IndexMap<String, CounterSummary>>, Failure> {
-    let pages = setting.memory.pages_of(trace.unique_pages);
-    let limits = limits_near(pages, LIMITS).into_iter();
+    let predictions = LIMITS as usize;
+    let rooms: Vec<_> = in_turn(&setting.rooms).take(predictions).collect();
+    let memory = match rooms.as_slice() {
+        [] => limits_near(setting.memory.pages_of(trace.unique_pages), LIMITS),
+        // Runs under limits near the one that was asked for had rooms as near.
+        rooms if setting.rooms.len() == predictions => rooms.iter().map(Room::pages).collect(),
+        rooms => {
+            let near = |(n, room): (usize, &Room)| limits_near(room.pages(), LIMITS)[n];
+            rooms.iter().enumerate().map(near).collect()
+        }
+    };
     let plan = ReplayPlan {
-        memory: limits.map(Size::Pages).collect(),
+        memory: memory.into_iter().map(Size::Pages).collect(),
         spread_limits: true,
-        clocks: setting.clocks.clone(),
+        clocks: in_turn(&setting.clocks).take(predictions).collect(),
+        limits_of: rooms.into_iter().map(Room::limit).collect(),
         ..setting.plan(trace, Variant::parse_all(&[variant], &[])?)
     };
     let tables = setting.replays(trace, &plan)?;
     let columns = tables.into_iter().map(|t| t.result.variants);
     Ok(columns.flat_map(IndexMap::into_values).collect())
+}
+
+/// Again and again.
+fn in_turn<T: Clone>(all: &[T]) -> impl Iterator<Item = T> + '_ {
+    all.iter().cycle().cloned()
 }
 
 impl Beside {
@@ -236,6 +252,7 @@ impl Beside {
         if s.limit != Limit::Cgroup {
             json["limit"] = "machine".into();
             json["room"] = s.room().as_ref().map(Room::json).into();
+            json["rooms"] = s.rooms.iter().map(Room::json).collect();
         }
         json
     }

@@ -1,5 +1,6 @@
 //! The memory of a machine that runs short of it, as a run has found it.
 
+use coldset_lab::replay::Limit;
 use coldset_machine::{Marks, ZoneSpec};
 use serde_json::{json, Value};
 
@@ -13,9 +14,20 @@ pub struct Room {
 }
 
 impl Room {
-    /// Of these runs; none, if they say nothing of zones.
+    /// Of these runs, on average; none, if they say nothing of zones.
     pub fn of(played: &Value) -> Option<Self> {
-        let runs = played["runs"].as_array()?;
+        Self::of_runs(played["runs"].as_array()?)
+    }
+
+    /// Of each of these runs: how much of it is in which zone differs from boot to boot. None, if one of them never was
+    /// short of memory, or says nothing of zones.
+    pub fn of_each(played: &Value) -> Option<Vec<Self>> {
+        let runs = played["runs"].as_array()?.iter();
+        runs.map(|run| Self::of_runs(std::slice::from_ref(run)))
+            .collect()
+    }
+
+    fn of_runs(runs: &[Value]) -> Option<Self> {
         let zones = runs.first()?["zones"].as_array()?;
         if zones.is_empty() {
             return None;
@@ -40,6 +52,11 @@ impl Room {
     /// Of all zones.
     pub fn pages(&self) -> u64 {
         self.zones.iter().map(|z| z.pages).sum()
+    }
+
+    /// It limits a replay.
+    pub(super) fn limit(self) -> Limit {
+        Limit::Machine { zones: self.zones }
     }
 
     /// For a file.
@@ -161,6 +178,21 @@ mod tests {
         // 10 pages of a CPU's were never used.
         assert_eq!((room.pages(), room.zones[0].marks.low), (835, 10));
         assert_eq!(Room::from_json(&room.json()), Some(room));
+    }
+
+    #[test]
+    fn runs_have_rooms_of_their_own() {
+        let run =
+            |free| json!({"zones": [zone(free, 0)], "points": [point(&[zone(free, 0)], 700, 5)]});
+        let played = json!({"runs": [run(20), run(60)]});
+        let pages = |rooms: Vec<Room>| rooms.iter().map(Room::pages).collect::<Vec<_>>();
+        assert_eq!(pages(Room::of_each(&played).unwrap()), [820, 860]);
+        assert_eq!(Room::of(&played).unwrap().pages(), 840);
+        // One that was never short of memory says nothing.
+        let mut idle = played.clone();
+        idle["runs"][1]["points"][0]["counters"]["pgscan"] = 0.into();
+        assert_eq!(Room::of_each(&idle), None);
+        assert_eq!(Room::of(&idle).unwrap().pages(), 820);
     }
 
     #[test]

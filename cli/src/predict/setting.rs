@@ -63,8 +63,10 @@ pub struct Setting {
     pub(super) read_ahead_kb: u32,
     /// When the accesses of the run were, if that is known and does not follow from what they wait for.
     pub(super) clock: Option<Clock>,
-    /// The same run by run, where the runs had the limits that predictions have.
+    /// The same run by run, where each run has predictions of its own.
     pub(super) clocks: Vec<Clock>,
+    /// What each run had of the machine, if that limited them.
+    pub(super) rooms: Vec<Room>,
     /// An instruction took a nanosecond.
     pub(super) virtual_time: bool,
     /// The kernel ended slices by a timer.
@@ -94,6 +96,7 @@ impl Setting {
             read_ahead_kb: READ_AHEAD_KB,
             clock: None,
             clocks: Vec::new(),
+            rooms: Vec::new(),
             virtual_time: false,
             timed_slices: false,
             without: Vec::new(),
@@ -226,17 +229,18 @@ impl Setting {
             return self;
         }
         match Room::of(played) {
-            Some(room) => self.with_room(room),
+            Some(room) => self.with_rooms(room, Room::of_each(played).unwrap_or_default()),
             None => self,
         }
     }
 
-    /// With this memory of the machine.
+    /// With this memory of the machine: on average, and that of each run, or none.
     #[must_use]
-    pub fn with_room(self, room: Room) -> Self {
+    pub fn with_rooms(self, mean: Room, rooms: Vec<Room>) -> Self {
         Self {
-            memory: Size::Pages(room.pages()),
-            limit: Limit::Machine { zones: room.zones },
+            memory: Size::Pages(mean.pages()),
+            limit: mean.limit(),
+            rooms,
             ..self
         }
     }
@@ -252,8 +256,8 @@ impl Setting {
     }
 
     /// At the times of the runs that were measured: what the kernel does by time (flushers, the fold of statistics) comes
-    /// between the same accesses. Those of each run for the prediction with its limit, where there is one for each; else
-    /// their mean. Not where the order, or a slow device, makes the times.
+    /// between the same accesses. Those of each run for the predictions of that run, where there are some; else their mean.
+    /// Not where the order, or a slow device, makes the times.
     #[must_use]
     pub fn at_times_of(self, played: &Value, runs: RunsArgs) -> Self {
         let slow =
@@ -261,14 +265,15 @@ impl Setting {
         if self.order.is_at_once() || self.pace || slow {
             return self;
         }
-        let of_each = runs.near == Some(LIMITS);
+        let of_each = runs.near == Some(LIMITS) || !self.rooms.is_empty();
         let clocks = of_each.then(|| each_time(played)).flatten();
         self.with_clocks(times(played), clocks.unwrap_or_default())
     }
 
-    /// At these times: one for all predictions, if they are known, and those of each, or none.
+    /// At these times: one for all predictions, if they are known, and those of each run, or none.
     #[must_use]
     pub fn with_clocks(self, mean: Option<Clock>, clocks: Vec<Clock>) -> Self {
+        // The limit that was asked for is in the middle.
         let own = clocks.get(LIMITS as usize / 2).cloned();
         Self {
             clock: own.or(mean),

@@ -84,6 +84,43 @@ fn limits_nearby_are_predictions_of_their_own() {
 }
 
 #[test]
+fn each_run_is_predicted_with_the_memory_that_it_had() {
+    let run = |free: u64, ms: u64| {
+        let zone = json!({"free": free, "kept": 0, "min": 8, "low": 10, "high": 12});
+        let counters = json!({"used_pages": 0, "pgscan": 1});
+        let point = json!({"zones": [zone], "counters": counters, "access": 100, "time_ms": ms});
+        json!({"zones": [zone], "points": [point]})
+    };
+    let runs = RunsArgs {
+        repeat: 2,
+        near: None,
+    };
+    let setting = Setting::of_guest(HALF, 2000, 60, 4096).limited_by_machine();
+    let of = |played| {
+        let setting = setting.clone().on_machine_of(&played);
+        setting.at_times_of(&played, runs)
+    };
+    let setting = of(json!({"runs": [run(400, 10), run(1600, 30)]}));
+    let near = nearby(&trace(), "v618", &setting).unwrap();
+    let stolen: Vec<f64> = near.iter().map(|c| c["pgsteal"].mean.as_f64()).collect();
+    let (small, large): (Vec<_>, Vec<_>) = (0..9).partition(|n| n % 2 == 0);
+    let least = small
+        .iter()
+        .map(|&n: &usize| stolen[n])
+        .fold(f64::MAX, f64::min);
+    assert!(large.iter().all(|&n| stolen[n] < least / 2.0), "{stolen:?}");
+    let json = predicted(setting).json();
+    assert_eq!(json["room"]["pages"], 1000);
+    assert_eq!(json["rooms"][1]["pages"], 1600);
+    assert_eq!(json["clocks"], json!(["0:0,100:0.01", "0:0,100:0.03"]));
+    // At the times of others, where somebody was killed.
+    let mut killed = json!({"runs": [run(400, 10), run(1600, 30)]});
+    killed["runs"][0]["killed_after"] = json!(77);
+    let json = predicted(of(killed)).json();
+    assert_eq!(json["clocks"], json!(["0:0,100:0.03", "0:0,100:0.03"]));
+}
+
+#[test]
 fn a_prediction_follows_swappiness() {
     let swapped = |n| {
         let setting = Setting::of_guest(HALF, 1000, n, 4096);

@@ -1,6 +1,5 @@
 //! When accesses of a run that was measured began, for a prediction at the same times.
 
-use super::near::LIMITS;
 use coldset_lab::replay::Clock;
 use serde_json::Value;
 
@@ -90,15 +89,17 @@ fn with_fold(clock: Clock, run: &Value) -> Clock {
     }
 }
 
-/// Time by access of each run.
+/// Time by access of each run; of one in which somebody was killed, the mean of the others.
 pub(super) fn each_time(played: &Value) -> Option<Vec<Clock>> {
-    let of_run = |run| {
-        let points = points(&[run])?.remove(0).into_iter();
-        Some(with_fold(clock_through(points, read_ns(&[run]))?, run))
+    let of_run = |run: &Value| match run["killed_after"].is_null() {
+        true => {
+            let points = points(&[run])?.remove(0).into_iter();
+            Some(with_fold(clock_through(points, read_ns(&[run]))?, run))
+        }
+        false => times(played),
     };
     let runs = played["runs"].as_array()?.iter();
-    let clocks: Vec<Clock> = runs.map(of_run).collect::<Option<_>>()?;
-    (clocks.len() == LIMITS as usize).then_some(clocks)
+    runs.map(of_run).collect()
 }
 
 /// Time by access, the mean of runs in which nobody was killed and that came to the same points; none of others.

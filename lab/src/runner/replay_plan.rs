@@ -33,6 +33,8 @@ pub struct ReplayPlan {
     pub spread_limits: bool,
     /// The clock of each limit; none: that of the settings.
     pub clocks: Vec<Clock>,
+    /// What each limit is a limit of; none: what the settings say.
+    pub limits_of: Vec<Limit>,
     /// Without a clock: misses from fold to fold, a share is one of the limit; none: limit/8.
     pub fold_every: Option<Size>,
     /// Compute exact LRU and OPT.
@@ -71,6 +73,7 @@ impl ReplayPlan {
             fold_phases: 1,
             spread_limits: false,
             clocks: Vec::new(),
+            limits_of: Vec::new(),
             fold_every: None,
             bounds: false,
             low: Vec::new(),
@@ -144,6 +147,9 @@ impl ReplayPlan {
         o.settings.clone_from(&self.settings);
         if let Some(clock) = self.clocks.get(number) {
             o.settings.clock = Some(clock.clone());
+        }
+        if let Some(limit) = self.limits_of.get(number) {
+            o.settings.limit = limit.clone();
         }
         o.swap = swap.clone();
         if o.settings.limit != Limit::Cgroup {

@@ -359,7 +359,7 @@ fn summary(runs: &[Ran]) -> IndexMap<String, CounterSummary> {
 mod tests {
     use super::super::{Size, SwapSpec};
     use super::*;
-    use crate::replay::Clock;
+    use crate::replay::{Clock, Limit};
     use crate::traces::{Op, OpKind, Trace};
 
     /// `pages` pages in a circle, `rounds` times, of a file or of anonymous memory.
@@ -467,6 +467,30 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_another_has_killed_ends_the_replay() {
+        let anon = |task: u8, page| Op {
+            kind: OpKind::AnonWrite,
+            object: task,
+            task: task.into(),
+            page,
+        };
+        // The second task takes the last page, and the first has most.
+        let first = (0..600).map(|page| anon(0, page));
+        let second = (0..500).map(|page| anon(1, page));
+        let trace = Trace::from_ops(first.chain(second).collect());
+        for limit in [Limit::Cgroup, Limit::Machine { zones: Vec::new() }] {
+            let mut p = plan(&["v618"], &[Size::Pages(1000)]);
+            p.settings.limit = limit;
+            p.swap = Some(SwapSpec::None);
+            let table = &tables(&trace, &p).unwrap()[0];
+            let after = killed_after(&table.result.variants["v618"]).unwrap();
+            assert!((600..1100).contains(&after), "{after}");
+            let victim = &table.result.variants["v618"]["task0.events_oom_kill"];
+            assert_eq!(victim.mean.as_f64(), 1.0);
+        }
+    }
+
+    #[test]
     fn without_swap_anonymous_pages_take_frames_from_the_bounds() {
         let trace = circle(OpKind::Pread, 400, 3);
         let anon = |page| Op {
@@ -506,18 +530,21 @@ mod tests {
     fn limits_have_phases_and_clocks_of_their_own() {
         let trace = circle(OpKind::Pread, 600, 3);
         let clock = |text: &str| Clock::parse(text).unwrap();
+        let machine = Limit::Machine { zones: Vec::new() };
         let p = ReplayPlan {
             spread_limits: true,
             clocks: vec![clock("0:0,9:1"), clock("0:0,9:2")],
+            limits_of: vec![Limit::Cgroup, machine.clone()],
             ..plan(&["v618"], &[Size::Pages(300), Size::Pages(301)])
         };
         let limits = p.limits(&trace).unwrap();
         let of = |number| {
             let o = p.options(&limits, number, &SwapConfig::None, &p.variants[0], 0);
-            (o.memory, o.fold_phase, o.settings.clock)
+            let on = o.settings;
+            (o.memory, o.fold_phase, on.clock.unwrap(), on.limit)
         };
-        assert_eq!(of(0), (300, 1_000_000_000, Some(clock("0:0,9:1"))));
-        assert_eq!(of(1), (301, 2_000_000_000, Some(clock("0:0,9:2"))));
+        assert_eq!(of(0), (300, 1_000_000_000, clock("0:0,9:1"), Limit::Cgroup));
+        assert_eq!(of(1), (301, 2_000_000_000, clock("0:0,9:2"), machine));
     }
 
     #[test]

@@ -108,14 +108,17 @@ impl World {
         zone.is_some()
     }
 
-    /// Takes a page for who frees memory: like any other request's if a zone stays above its low mark, else from the first
-    /// zone that has one, reserves included. It is in use. Says where it is from.
+    /// Takes a page for who frees memory: like any other request's if a zone stays above its low or at least its min mark,
+    /// else from the first zone that has one, reserves included. It is in use. Says where it is from.
     pub(super) fn take_reserved(&mut self, node: NodeId) -> Option<usize> {
         let anywhere = Reach { node, bound: false };
-        let above_low = |z: &mut Zone| {
-            z.ok(0, Mark::Low, ReserveRights::default(), ZoneClass::Movable) && z.take(0)
+        let mut above = |mark| {
+            let rights = ReserveRights::default();
+            self.take_where(anywhere, |z| {
+                z.ok(0, mark, rights, ZoneClass::Movable) && z.take(0)
+            })
         };
-        let found = self.take_where(anywhere, above_low);
+        let found = above(Mark::Low).or_else(|| above(Mark::Min));
         found.or_else(|| self.take_where(anywhere, |z| z.take(0)))
     }
 
@@ -312,6 +315,27 @@ mod tests {
     }
 
     /// Measured on 6.12, 6.18 and 7.2 (`docs/rules/swap.md#zram`).
+    #[test]
+    fn who_frees_memory_takes_reserves_last() {
+        let zones = [zone(0, 60, 10), zone(0, 50, 0)];
+        let run = MachineRun::new(&machine_of("v618", &zones)).unwrap();
+        let m = run.machine.clone();
+        let mut w = m.world_mut();
+        let mut after = |n| {
+            for _ in 0..n {
+                w.take_reserved(NodeId(0)).unwrap();
+            }
+            free(&w)
+        };
+        // To their low marks, the higher zone first; what the lower holds back comes on top.
+        assert_eq!((after(20), after(20)), (vec![60, 30], vec![40, 30]));
+        // To their min marks.
+        assert_eq!((after(10), after(10)), (vec![40, 20], vec![30, 20]));
+        // And all there is.
+        assert_eq!((after(20), after(30)), (vec![30, 0], vec![0, 0]));
+        assert_eq!(w.take_reserved(NodeId(0)), None);
+    }
+
     #[test]
     fn compressed_contents_are_on_the_node_of_their_page() {
         for (variant, near) in [

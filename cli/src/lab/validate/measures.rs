@@ -114,8 +114,10 @@ pub struct Recorded {
     pub clock: Option<Clock>,
     /// Those of each run, if they were.
     pub clocks: Vec<Clock>,
-    /// The memory of the machine, if that limited the runs.
+    /// The memory of the machine on average, if that limited the runs.
     pub room: Option<Room>,
+    /// That of each run.
+    pub rooms: Vec<Room>,
 }
 
 impl Recorded {
@@ -147,12 +149,17 @@ impl Recorded {
             let clocks = all.filter_map(Value::as_str).map(parse);
             let clocks = clocks.collect::<Result<_, _>>()?;
             let clock = clock.map(parse).transpose()?;
+            let rooms = kernel["prediction"]["rooms"]
+                .as_array()
+                .into_iter()
+                .flatten();
             Ok(Self {
                 measures,
                 variant: variant.to_owned(),
                 clock,
                 clocks,
                 room: Room::from_json(&kernel["prediction"]["room"]),
+                rooms: rooms.filter_map(Room::from_json).collect(),
             })
         };
         kernels.iter().map(one).collect()

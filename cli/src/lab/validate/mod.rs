@@ -229,7 +229,7 @@ fn recorded(path: &Path, origin: &Origin, of_guests: &Setting) -> Result<Vec<Cas
             measures: kernel.measures,
             variant: kernel.variant,
             setting: match kernel.room {
-                Some(room) => setting.with_room(room),
+                Some(room) => setting.with_rooms(room, kernel.rooms),
                 None => setting,
             },
         }

@@ -75,7 +75,7 @@ pub(super) struct Played {
     pub run: MachineRun,
     pub samples: Vec<(u64, Row)>,
     pub phases: Vec<(u32, SeriesPoint)>,
-    /// A task was killed, or failed.
+    /// A task was killed, which ends the replay, or failed.
     pub failed: Option<Failed>,
 }
 
@@ -119,10 +119,18 @@ pub(super) fn play(
         });
     }
     run.executor.run();
+    let failed = stage.failed.take();
+    // Where all others wait for one that was killed, nobody has said so.
+    let waited_for = || (stage.lead.done() as usize, OpError::NoMemory);
+    let failed = failed.or_else(|| stage.has_killed().then(waited_for));
+    assert!(
+        failed.is_some() || stage.left.get() == 0,
+        "tasks wait for each other"
+    );
     Played {
         samples: stage.samples.take(),
         phases: stage.phases.take(),
-        failed: stage.failed.take(),
+        failed,
         run,
     }
 }
@@ -261,7 +269,7 @@ impl Task {
                     self.access(stage, ctx, op, pages).await?;
                     at += pages;
                     stage.count(pages as u64);
-                    if ctx.killed() {
+                    if stage.has_killed() {
                         return Err(OpError::NoMemory);
                     }
                     ctx.maybe_settle().await;
@@ -354,6 +362,11 @@ impl Task {
 }
 
 impl Stage {
+    /// A process was killed for lack of memory.
+    fn has_killed(&self) -> bool {
+        !self.machine.world().ooms().is_empty()
+    }
+
     /// It needs more than a look-up, as where accesses are done one by one.
     fn misses(&self, op: Op) -> bool {
         let id = self.places.borrow().ids[usize::from(op.object)];
