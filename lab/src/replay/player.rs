@@ -259,10 +259,6 @@ impl<'a> Player<'a> {
         }
         let mut at = 0;
         loop {
-            // Whoever missed goes on if the process that was killed is another.
-            if !self.machine.world().ooms().is_empty() {
-                return Err(Stop::Op(at, OpError::NoMemory));
-            }
             self.window.reach(at, REACH)?;
             self.tell_policy(at)?;
             let call = self.steps(at)?;

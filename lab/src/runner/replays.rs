@@ -360,7 +360,7 @@ mod tests {
     use super::super::{Size, SwapSpec};
     use super::*;
     use crate::replay::{Clock, Limit};
-    use crate::traces::{Op, OpKind, Trace};
+    use crate::traces::{Op, OpKind, Order, Trace};
 
     /// `pages` pages in a circle, `rounds` times, of a file or of anonymous memory.
     fn circle(kind: OpKind, pages: u32, rounds: u32) -> Trace {
@@ -474,13 +474,17 @@ mod tests {
             task: task.into(),
             page,
         };
-        // The second task takes the last page, and the first has most.
+        // The second task takes the last page, and the first, which is to come again, has most.
         let first = (0..600).map(|page| anon(0, page));
         let second = (0..500).map(|page| anon(1, page));
-        let trace = Trace::from_ops(first.chain(second).collect());
-        for limit in [Limit::Cgroup, Limit::Machine { zones: Vec::new() }] {
+        let trace = Trace::from_ops(first.chain(second).chain([anon(0, 0)]).collect());
+        let machine = Limit::Machine { zones: Vec::new() };
+        for (limit, order) in [
+            (machine, Order::Strict),
+            (Limit::Cgroup, Order::Within(100)),
+        ] {
             let mut p = plan(&["v618"], &[Size::Pages(1000)]);
-            p.settings.limit = limit;
+            (p.settings.limit, p.settings.order) = (limit, order);
             p.swap = Some(SwapSpec::None);
             let table = &tables(&trace, &p).unwrap()[0];
             let after = killed_after(&table.result.variants["v618"]).unwrap();

@@ -251,6 +251,7 @@ mod tests {
 
     /// The list and the locks say the same, for each pair of purposes.
     #[test]
+    #[cfg_attr(miri, ignore = "it needs files")]
     fn list_and_locks_agree() {
         let path = std::env::temp_dir().join(format!("coldset-claims-{}", std::process::id()));
         let all = [Read, Write, Shared, Swap, Journal];

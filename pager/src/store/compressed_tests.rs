@@ -5,6 +5,14 @@ use std::sync::atomic::AtomicBool;
 
 const NEVER: Codec = Codec::Lz4ThenZstd(Duration::from_secs(1 << 30));
 
+/// All of them; Miri runs no Zstandard, which is in C.
+fn codecs() -> Vec<Codec> {
+    match cfg!(miri) {
+        true => vec![Codec::Lz4],
+        false => vec![Codec::Lz4, Codec::Zstd, NEVER],
+    }
+}
+
 fn noise(seed: u64) -> Vec<u8> {
     let mut x = seed | 1;
     (0..PAGE)
@@ -68,7 +76,7 @@ fn audit(c: &Compressed) -> Tiers {
 
 #[test]
 fn pages_come_back_as_they_were() {
-    for codec in [Codec::Lz4, Codec::Zstd, NEVER] {
+    for codec in codecs() {
         let c = Compressed::new(8, 1 << 20, codec).unwrap();
         let mut scratch = vec![0; SCRATCH];
         let pages = [vec![0; PAGE], vec![0xAB; PAGE], text(5), noise(7), dense(9)];
@@ -109,6 +117,7 @@ fn a_full_store_says_so_and_forgets_nothing_else() {
 
 /// Oldest first, only what gets smaller, and memory comes back.
 #[test]
+#[cfg_attr(miri, ignore = "Zstandard is in C")]
 fn recompression_saves_memory_and_says_how_much() {
     let c = Compressed::new(1024, 8 << 20, Codec::Lz4ThenZstd(Duration::ZERO)).unwrap();
     let mut scratch = vec![0; SCRATCH];
@@ -145,6 +154,7 @@ fn recompression_saves_memory_and_says_how_much() {
 
 /// A store that is full of its first tier still has room to recompress.
 #[test]
+#[cfg_attr(miri, ignore = "Zstandard is in C")]
 fn a_crowded_store_makes_room() {
     let limit = 16 * CHUNK as u64;
     let c = Compressed::new(4096, limit, NEVER).unwrap();
@@ -167,6 +177,7 @@ fn a_crowded_store_makes_room() {
 
 /// Owners put, get and remove while another thread recompresses all the time.
 #[test]
+#[cfg_attr(miri, ignore = "Zstandard is in C")]
 fn contents_survive_concurrent_recompression() {
     const EACH: u32 = 64;
     let c = Compressed::new(3 * EACH, 64 << 20, NEVER).unwrap();
@@ -234,7 +245,7 @@ proptest! {
     fn it_is_a_map(
         ops in prop::collection::vec((0u8..6, 0u32..48, any::<u8>(), 0u64..1000), 1..200),
         chunks in 1u64..24,
-        codec in prop::sample::select(vec![Codec::Lz4, Codec::Zstd, NEVER]),
+        codec in prop::sample::select(codecs()),
     ) {
         let limit = chunks * CHUNK as u64;
         let c = Compressed::new(48, limit, codec).unwrap();
@@ -283,6 +294,7 @@ proptest! {
 /// Pages of many sizes, a batch at a time: each class of sizes has a chunk of its own, but no batch makes
 /// the store grow by more than it frees.
 #[test]
+#[cfg_attr(miri, ignore = "Zstandard is in C")]
 fn a_batch_takes_no_more_than_it_may() {
     let c = Compressed::new(4096, u64::MAX / 2, Codec::Zstd).unwrap();
     let mut scratch = vec![0; SCRATCH];

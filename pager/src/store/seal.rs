@@ -153,6 +153,7 @@ mod tests {
     /// Another slot's page, an older one of the same slot, one of another pool, and any bit that is not
     /// as it was are noticed; what was written is not.
     #[test]
+    #[cfg_attr(miri, ignore = "encryption takes minutes there")]
     fn what_was_not_written_is_noticed() {
         let both = [Seals::checksums, Seals::encryption];
         for make in both {
@@ -207,6 +208,7 @@ mod tests {
     /// NIST's test vector for AES-256-GCM of zeroes would be the crate's to test; ours is that a nonce is
     /// never used again.
     #[test]
+    #[cfg_attr(miri, ignore = "encryption takes minutes there")]
     fn no_two_encryptions_are_alike() {
         let s = Seals::encryption(2).unwrap();
         let mut seen = std::collections::HashSet::new();

@@ -24,6 +24,7 @@ fn below(x: &mut u64, n: u64) -> u64 {
 /// Pages come and go in compressed memory of twice what Zstandard makes of them, which LZ4 alone would
 /// overflow: none is refused, however the places for them are scattered, and each comes back as it was.
 #[test]
+#[cfg_attr(miri, ignore = "Zstandard is in C")]
 fn no_page_is_refused_while_recompression_can_make_room() {
     const SLOTS: u32 = 4096;
     let codec = Codec::Lz4ThenZstd(Duration::from_secs(1 << 30));
@@ -115,6 +116,7 @@ fn a_batch_without_a_file_takes_a_chunk_more_at_most() {
 /// Owners put, get and remove while others send pages to the file, and to the second tier: each page comes back as it was, from
 /// wherever it is.
 #[test]
+#[cfg_attr(miri, ignore = "it needs a file")]
 fn contents_survive_going_to_the_file() {
     const EACH: u32 = 64;
     const OWNERS: u32 = 3;
@@ -169,6 +171,7 @@ fn contents_survive_going_to_the_file() {
 /// Pages go to the file in the order in which they were evicted last: for want of room as many as come, and without it
 /// those after which as many have been evicted as are in memory, unless such pages have been missed.
 #[test]
+#[cfg_attr(miri, ignore = "it needs a file")]
 fn the_oldest_go_to_the_file() {
     const SLOTS: u32 = 64;
     let memory = Compressed::new(SLOTS, u64::MAX / 2, Codec::Lz4).unwrap();
@@ -212,6 +215,7 @@ fn the_oldest_go_to_the_file() {
 
 /// The page that is to go next is written anew each time, so that it stays: those behind it go nevertheless.
 #[test]
+#[cfg_attr(miri, ignore = "it needs a file")]
 fn one_page_that_is_used_keeps_no_others_from_the_file() {
     const STILL: std::ops::Range<u32> = 0..64;
     const USED: u32 = STILL.end;
@@ -249,6 +253,7 @@ fn one_page_that_is_used_keeps_no_others_from_the_file() {
 
 /// Who empties a slot as soon as its page is in the file finds a number of pages there that can be.
 #[test]
+#[cfg_attr(miri, ignore = "it needs a file")]
 fn pages_of_the_file_are_counted_when_they_are_there() {
     let memory = Compressed::new(1, u64::MAX / 2, Codec::Lz4).unwrap();
     let file = FileStorage::temporary(PAGE as u64).unwrap();

@@ -18,7 +18,7 @@ pub type Counters = IndexMap<String, CounterSummary>;
 /// A row of what was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// Mean of the runs.
+    /// Mean of the runs in which nobody was killed, if there are any.
     pub mean: f64,
     /// Half the distance of the least and the greatest of the runs, as a share of the mean; none of one run.
     pub spread: Option<f64>,
@@ -90,16 +90,27 @@ pub fn share_killed(counters: &Counters) -> f64 {
     counter.map_or(0.0, |c| c.mean.as_f64().min(1.0))
 }
 
+/// Those of some runs, by whether each was killed, in which nobody was; all, if there is none: what was counted in
+/// others ends with the kill.
+pub fn lived(killed: &[f64]) -> impl Iterator<Item = usize> + '_ {
+    let any = killed.contains(&0.0);
+    let counts = move |n: &usize| !any || killed[*n] == 0.0;
+    (0..killed.len()).filter(counts)
+}
+
 /// The sum of these counters over the runs; none that were counted: none.
 fn figure(measured: &Counters, counters: &[&str]) -> Option<Figure> {
-    let all = || counters.iter().filter_map(|c| measured.get(*c));
-    let mean = all().map(|c| c.mean.as_f64()).reduce(|a, b| a + b)?;
-    let runs: Vec<&[_]> = all().map(|c| c.per_seed.as_slice()).collect();
-    let count = runs.first().map_or(0, |r| r.len());
-    let sums = (0..count).map(|i| runs.iter().map(|r| r[i].as_f64()).sum::<f64>());
-    let (least, most) = sums.fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), v| {
-        (a.min(v), b.max(v))
-    });
+    let all: Vec<_> = counters.iter().filter_map(|c| measured.get(*c)).collect();
+    let count = all.first()?.per_seed.len();
+    let kills = measured.get("events_oom_kill");
+    let was_killed = |run: usize| kills.map_or(0.0, |c| c.per_seed[run].as_f64());
+    let killed: Vec<f64> = (0..count).map(was_killed).collect();
+    let sum_of = |run: usize| all.iter().map(|c| c.per_seed[run].as_f64()).sum::<f64>();
+    let sums: Vec<f64> = lived(&killed).map(sum_of).collect();
+    let count = sums.len();
+    let mean = sums.iter().sum::<f64>() / count as f64;
+    let ends = |(a, b): (f64, f64), &v: &f64| (a.min(v), b.max(v));
+    let (least, most) = sums.iter().fold((f64::INFINITY, 0.0), ends);
     let spread = (count > 1 && mean > 0.0).then(|| (most - least) / 2.0 / mean);
     Some(Figure { mean, spread })
 }
@@ -163,5 +174,37 @@ impl Recorded {
             })
         };
         kernels.iter().map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldset_lab::report::Number;
+
+    #[test]
+    fn what_was_cut_short_by_a_kill_counts_only_if_all_was() {
+        let measured = |kills: [u64; 3]| {
+            let counter = |name: &str, runs: [u64; 3]| {
+                let runs = runs.map(Number::Int).to_vec();
+                (name.to_owned(), CounterSummary::of(runs).unwrap())
+            };
+            let scanned = counter("pgscan", [5, 90, 110]);
+            Counters::from([counter("events_oom_kill", kills), scanned])
+        };
+        let scanned = |kills| figure(&measured(kills), &["pgscan"]).unwrap();
+        let of = |mean, spread| Figure {
+            mean,
+            spread: Some(spread),
+        };
+        assert_eq!(scanned([1, 0, 0]), of(100.0, 0.1));
+        assert_eq!(scanned([0, 0, 1]), of(47.5, 42.5 / 47.5));
+        assert_eq!(scanned([1, 1, 1]).mean, 205.0 / 3.0);
+        assert_eq!(figure(&measured([0, 0, 0]), &["pgsteal"]), None);
+        let one = Figure {
+            mean: 5.0,
+            spread: None,
+        };
+        assert_eq!(scanned([0, 1, 1]), one);
     }
 }

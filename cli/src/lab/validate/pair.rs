@@ -1,6 +1,6 @@
 //! A kernel beside its variant, and what changes from one kernel to the next.
 
-use super::measures::{share_killed, Counters, Measures};
+use super::measures::{lived, share_killed, Counters, Measures};
 use crate::predict::Beside;
 
 /// Rows: heading, counters that are summed.
@@ -55,14 +55,14 @@ impl Pair {
         known.then(|| (measured, all.iter().sum::<f64>() / all.len() as f64))
     }
 
-    /// What is predicted, with each limit.
+    /// What is predicted, with each limit: under those under which nobody is killed, if there are any.
     fn predictions(&self, row: &Row) -> Vec<f64> {
-        let all = self.near.iter();
         let sum = |c: &Counters| {
             let each = row.1.iter().filter_map(|name| c.get(*name));
             each.map(|c| c.mean.as_f64()).sum()
         };
-        all.map(sum).collect()
+        let killed: Vec<f64> = self.near.iter().map(share_killed).collect();
+        lived(&killed).map(|n| sum(&self.near[n])).collect()
     }
 
     /// The least and the most of that.
@@ -75,7 +75,9 @@ impl Pair {
 
     /// Shares of the runs that were killed for lack of memory: measured, and predicted.
     pub fn killed(&self) -> (f64, f64) {
-        (self.measures.killed, share_killed(&self.predicted))
+        let each = self.near.iter().map(share_killed);
+        let predicted = each.sum::<f64>() / self.near.len().max(1) as f64;
+        (self.measures.killed, predicted)
     }
 
     /// What became of the runs; none where nobody was killed, and nobody was to be.
@@ -86,16 +88,18 @@ impl Pair {
             1.0 => "every run was".to_owned(),
             share => format!("{:.0} % of the runs were", share * 100.0),
         };
-        let verdict = match (self.is_fate_right(), predicted > 0.0) {
-            (true, _) => "as predicted",
-            (false, true) => "PREDICTED: killed",
-            (false, false) => "PREDICTED: alive",
+        let verdict = match (self.is_fate_right(), predicted) {
+            (true, share) if share == measured => "as predicted".to_owned(),
+            (true, share) => format!("predicted {:.0} %", share * 100.0),
+            (false, 1.0) => "PREDICTED: killed".to_owned(),
+            (false, 0.0) => "PREDICTED: alive".to_owned(),
+            (false, share) => format!("PREDICTED: {:.0} %", share * 100.0),
         };
         let any = measured + predicted > 0.0;
         any.then(|| format!("{of_all} killed for lack of memory: {verdict}"))
     }
 
-    /// Most of the runs ended as the lab says.
+    /// Most of the runs ended as most of the predictions.
     pub fn is_fate_right(&self) -> bool {
         let (measured, predicted) = self.killed();
         (measured > 0.5) == (predicted > 0.5)
@@ -148,10 +152,13 @@ impl Change {
     }
 }
 
-/// Of runs that came to the end of the trace: where one was killed, counts are of another length.
+/// Of runs that came to the end of the trace, if some did on both kernels and some were to.
 pub fn changes(before: &Pair, after: &Pair) -> Vec<Change> {
     let killed = [before.killed(), after.killed()];
-    if killed.iter().any(|k| k.0 + k.1 > 0.0) {
+    if killed
+        .iter()
+        .any(|&(measured, predicted)| measured.max(predicted) == 1.0)
+    {
         return Vec::new();
     }
     let change = |row: &Row| {
