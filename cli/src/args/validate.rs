@@ -26,10 +26,13 @@ What is predicted is the mean over nine limits, up to 0.4 % smaller or larger th
 times that the accesses had on the kernel: runs of a kernel differ, too, by what it needs for itself. The
 last column has the least and the most of the nine. With --near 9 the kernel's runs have the same nine
 limits, each prediction has the times of the run with its limit, and a mean is beside a mean: for work of
-which a few pages more or less decide.
+which a few pages more or less decide. With --limit machine, runs differ by more than that: each run is
+predicted with the memory that its zones had, and its times, and the runs take turns among the nine.
 
-Exit code 1: a change of more than 3 % has another sign than predicted, or runs are killed for lack of memory that are
-predicted to live, or the other way round.")]
+Where some runs end with a kill for lack of memory, counts are of the others, measured and predicted.
+
+Exit code 1: a change of more than 3 % has another sign than predicted, or most runs are killed for lack of memory and most
+are predicted to live, or the other way round.")]
 pub struct ValidateArgs {
     /// Trace, plain or packed (gzip, zstd, xz), "-" reads standard input; or an experiment, whose work is exported
     #[arg(value_name = "TRACE|EXPERIMENT")]
