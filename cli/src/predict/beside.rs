@@ -252,6 +252,8 @@ impl Beside {
         if s.limit != Limit::Cgroup {
             json["limit"] = "machine".into();
             json["room"] = s.room().as_ref().map(Room::json).into();
+        }
+        if !s.rooms.is_empty() {
             json["rooms"] = s.rooms.iter().map(Room::json).collect();
         }
         json
