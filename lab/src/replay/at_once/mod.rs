@@ -120,9 +120,6 @@ pub(super) fn play(
     }
     run.executor.run();
     let failed = stage.failed.take();
-    // Where all others wait for one that was killed, nobody has said so.
-    let waited_for = || (stage.lead.done() as usize, OpError::NoMemory);
-    let failed = failed.or_else(|| stage.has_killed().then(waited_for));
     assert!(
         failed.is_some() || stage.left.get() == 0,
         "tasks wait for each other"
