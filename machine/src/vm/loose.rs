@@ -314,7 +314,7 @@ mod tests {
         );
     }
 
-    /// Measured on 6.12, 6.18 and 7.2 (`docs/rules/swap.md#zram`).
+    /// Measured on 6.18 and 7.2 (`docs/rules/swap.md#zram`).
     #[test]
     fn who_frees_memory_takes_reserves_last() {
         let zones = [zone(0, 60, 10), zone(0, 50, 0)];
@@ -336,6 +336,7 @@ mod tests {
         assert_eq!(w.take_reserved(NodeId(0)), None);
     }
 
+    /// Measured on 6.12, 6.18 and 7.2 (`docs/rules/swap.md#zram`).
     #[test]
     fn compressed_contents_are_on_the_node_of_their_page() {
         for (variant, near) in [
