@@ -145,10 +145,12 @@ impl Totals {
         }
         let (info, seen) = (&mut about.objects[object], &mut self.seen[object]);
         info.is_anon = first.kind.is_anon();
-        for op in run {
-            info.pages = info.pages.max(op.page + 1);
-            info.used += u32::from(seen.insert(op.page));
-        }
+        let last = run.iter().map(|op| op.page).max().unwrap_or(0);
+        info.pages = info.pages.max(last + 1);
+        info.used += run
+            .iter()
+            .map(|op| u32::from(seen.insert(op.page)))
+            .sum::<u32>();
         if about.acting.len() <= task {
             about.acting.resize(task + 1, false);
         }
@@ -191,23 +193,32 @@ impl PageSet {
     const NEAR: usize = 1024;
 
     /// Adds a page; true if it is new.
+    #[inline]
     fn insert(&mut self, page: u32) -> bool {
         debug_assert!(u64::from(page) < MAX_PAGES);
         let page = page as usize;
-        let chunk = page / Self::PAGES;
-        let word = if chunk < Self::NEAR {
-            if self.near.len() <= chunk {
-                self.near.resize_with(chunk + 1, || None);
-            }
-            let words = self.near[chunk].get_or_insert_with(|| Box::new([0; Self::WORDS]));
-            &mut words[page / 64 % Self::WORDS]
-        } else {
-            self.far.entry(page / 64).or_default()
+        let word = match self.near.get_mut(page / Self::PAGES) {
+            Some(Some(words)) => &mut words[page / 64 % Self::WORDS],
+            _ => self.place(page),
         };
         let bit = 1 << (page % 64);
         let new = *word & bit == 0;
         *word |= bit;
         new
+    }
+
+    /// The word of a page, made if there is none.
+    #[inline(never)]
+    fn place(&mut self, page: usize) -> &mut u64 {
+        let chunk = page / Self::PAGES;
+        if chunk >= Self::NEAR {
+            return self.far.entry(page / 64).or_default();
+        }
+        if self.near.len() <= chunk {
+            self.near.resize_with(chunk + 1, || None);
+        }
+        let words = self.near[chunk].get_or_insert_with(|| Box::new([0; Self::WORDS]));
+        &mut words[page / 64 % Self::WORDS]
     }
 }
 

@@ -203,13 +203,27 @@ impl<D: Decode> Decoder<D> {
         }
         let records = self.source.ready().chunks_exact(bytes);
         let before = ops.len();
+        ops.reserve(records.len());
+        // A reference as it is recorded, and as it is given away: most are like the one before.
+        let mut last: Option<(Op, Op)> = None;
         ops.extend(records.map_while(|record| {
             let op = D::reference(record)?;
-            let process = self.memory_of(op.task, op.kind.is_anon());
+            let given = match last {
+                Some((recorded, given)) if recorded.is_like(op) => given,
+                _ => {
+                    let process = self.memory_of(op.task, op.kind.is_anon());
+                    let given = Op {
+                        task: self.task(op.task),
+                        object: self.objects.known(op.object, process)?,
+                        ..op
+                    };
+                    last = Some((op, given));
+                    given
+                }
+            };
             Some(Op {
-                task: self.task(op.task),
-                object: self.objects.known(op.object, process)?,
-                ..op
+                page: op.page,
+                ..given
             })
         }));
         let taken = ops.len() - before;

@@ -2,7 +2,8 @@
 //! (`docs/rules/workingset.md#shadow-nodes`).
 
 use crate::ids::LruvecId;
-use std::collections::BTreeMap;
+use foldhash::fast::FixedState;
+use std::collections::{HashMap, VecDeque};
 
 /// Objects that a shrinker takes at a time.
 const SHRINK_BATCH: u64 = 128;
@@ -10,31 +11,102 @@ const SHRINK_BATCH: u64 = 128;
 /// The nodes of every lruvec.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "state", serde(from = "Lists", into = "Lists"))]
 pub(crate) struct ShadowNodes {
     /// By lruvec.
     lists: Vec<NodeList>,
     /// By key: whose list, and the place in it.
-    places: BTreeMap<u64, (LruvecId, u64)>,
-    /// The place that comes next.
-    next: u64,
+    places: HashMap<u64, (LruvecId, u64), FixedState>,
     /// Nodes that have been dropped and the host has not heard of: whose, and the key.
     dropped: Vec<(LruvecId, u64)>,
+}
+
+/// What [`ShadowNodes`] are saved as: places are found again.
+#[cfg(feature = "state")]
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Lists {
+    lists: Vec<NodeList>,
+    dropped: Vec<(LruvecId, u64)>,
+}
+
+#[cfg(feature = "state")]
+impl From<ShadowNodes> for Lists {
+    fn from(ShadowNodes { lists, dropped, .. }: ShadowNodes) -> Self {
+        Self { lists, dropped }
+    }
+}
+
+#[cfg(feature = "state")]
+impl From<Lists> for ShadowNodes {
+    fn from(Lists { lists, dropped }: Lists) -> Self {
+        let mut places = HashMap::default();
+        for (list, lruvec) in lists.iter().zip((0..).map(LruvecId)) {
+            let kept = list.order.iter().zip(list.gone..);
+            let kept = kept.filter_map(|(key, place)| Some(((*key)?, (lruvec, place))));
+            places.extend(kept);
+        }
+        Self {
+            lists,
+            places,
+            dropped,
+        }
+    }
 }
 
 /// The nodes of one lruvec.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 struct NodeList {
-    /// Keys by place: oldest first.
-    order: BTreeMap<u64, u64>,
+    /// Keys, oldest first; none where one has left the list.
+    order: VecDeque<Option<u64>>,
+    /// Places that were before the first of `order`.
+    gone: u64,
+    /// Keys.
+    len: u64,
     /// Work left undone by earlier calls.
     deferred: u64,
 }
 
 impl NodeList {
+    /// Adds the youngest. Returns its place.
+    fn push(&mut self, key: u64) -> u64 {
+        self.order.push_back(Some(key));
+        self.len += 1;
+        self.gone + self.order.len() as u64 - 1
+    }
+
+    /// Takes the key at a place off the list.
+    fn remove(&mut self, place: u64) {
+        self.order[(place - self.gone) as usize] = None;
+        self.len -= 1;
+    }
+
+    /// Most places are of keys that have left.
+    fn is_sparse(&self) -> bool {
+        self.order.len() as u64 > 2 * self.len + SHRINK_BATCH
+    }
+
+    /// Gives the keys new places, one after the other.
+    fn close_up(&mut self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.order.retain(Option::is_some);
+        self.order.iter().flatten().copied().zip(self.gone..)
+    }
+
+    /// Takes the oldest off.
+    fn pop(&mut self) -> Option<u64> {
+        while let Some(first) = self.order.pop_front() {
+            self.gone += 1;
+            if first.is_some() {
+                self.len -= 1;
+                return first;
+            }
+        }
+        None
+    }
+
     /// One call of the shrinker, which may drop what exceeds `keep`. Returns how many are to go, the oldest.
     fn due(&mut self, keep: u64, priority: u8) -> u64 {
-        let can_go = (self.order.len() as u64).saturating_sub(keep);
+        let can_go = self.len.saturating_sub(keep);
         if can_go == 0 {
             return 0;
         }
@@ -60,16 +132,21 @@ impl ShadowNodes {
         if self.lists.len() <= lruvec.idx() {
             self.lists.resize_with(lruvec.idx() + 1, NodeList::default);
         }
-        self.lists[lruvec.idx()].order.insert(self.next, key);
-        self.places.insert(key, (lruvec, self.next));
-        self.next += 1;
+        let place = self.lists[lruvec.idx()].push(key);
+        self.places.insert(key, (lruvec, place));
     }
 
     /// The node is on no list any longer.
     #[inline]
     pub(super) fn remove(&mut self, key: u64) {
         if let Some((lruvec, place)) = self.places.remove(&key) {
-            self.lists[lruvec.idx()].order.remove(&place);
+            let list = &mut self.lists[lruvec.idx()];
+            list.remove(place);
+            if list.is_sparse() {
+                let moved = list.close_up();
+                self.places
+                    .extend(moved.map(|(key, place)| (key, (lruvec, place))));
+            }
         }
     }
 
@@ -91,7 +168,7 @@ impl ShadowNodes {
         };
         let mut gone = 0;
         for _ in 0..list.due(keep, priority) {
-            let Some((_, key)) = list.order.pop_first() else {
+            let Some(key) = list.pop() else {
                 break;
             };
             self.places.remove(&key);
@@ -105,6 +182,7 @@ impl ShadowNodes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     /// A list of `n` nodes with the keys 0, 1, 2 and so on.
     fn list(n: u64) -> ShadowNodes {
@@ -153,8 +231,9 @@ mod tests {
         for (priority, can_go, deferred, taken, after) in calls {
             let keep = 4;
             let mut list = NodeList {
-                order: (0..can_go + keep).map(|key| (key, key)).collect(),
+                len: can_go + keep,
                 deferred,
+                ..NodeList::default()
             };
             let due = list.due(keep, priority);
             assert_eq!((due, list.deferred), (taken, after), "priority {priority}");
@@ -179,5 +258,46 @@ mod tests {
         nodes.insert(LruvecId(0), 256);
         assert_eq!(nodes.shrink(LruvecId(0), 0, 12), 128);
         assert_eq!(keys(&nodes), (2..130).collect::<Vec<_>>());
+    }
+
+    proptest! {
+        /// Lists with gaps are lists without: beside vectors from which keys are taken out.
+        #[test]
+        fn nodes_leave_as_they_came(
+            steps in prop::collection::vec((0u8..8, 0u32..3, 0u64..300), 1..3000),
+        ) {
+            let (mut nodes, mut model) = (ShadowNodes::default(), vec![Vec::new(); 3]);
+            for (step, list, key) in steps {
+                match step {
+                    0 => {
+                        let gone = nodes.shrink(LruvecId(list), key, 12) as usize;
+                        let kept: Vec<u64> = model[list as usize].drain(..gone).collect();
+                        let dropped = nodes.take_dropped();
+                        prop_assert!(dropped.iter().copied().eq(kept.into_iter().map(|k| (LruvecId(list), k))));
+                    }
+                    1..=5 => {
+                        nodes.insert(LruvecId(list), key);
+                        model.iter_mut().for_each(|l| l.retain(|&k| k != key));
+                        model[list as usize].push(key);
+                    }
+                    _ => {
+                        nodes.remove(key);
+                        model.iter_mut().for_each(|l| l.retain(|&k| k != key));
+                    }
+                }
+                for (list, model) in nodes.lists.iter().zip(&model) {
+                    prop_assert_eq!(list.len, model.len() as u64);
+                    prop_assert!(list.order.len() as u64 <= 2 * list.len + SHRINK_BATCH);
+                }
+            }
+            let keys = nodes.lists.iter().map(|l| l.order.iter().flatten().copied().collect::<Vec<_>>());
+            prop_assert!(keys.eq(model.into_iter().take(nodes.lists.len())));
+            #[cfg(feature = "state")]
+            {
+                let saved = serde_json::to_string(&nodes).unwrap();
+                let again: ShadowNodes = serde_json::from_str(&saved).unwrap();
+                prop_assert_eq!(again.places, nodes.places);
+            }
+        }
     }
 }

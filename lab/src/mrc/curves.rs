@@ -6,7 +6,7 @@ use super::{MrcPlan, MrcPolicy, Sample};
 use crate::bounds::{lru, lru_at, opt, Sequence};
 use crate::replay::{ReplaySettings, MEMORY_MIN};
 use crate::runner::{killed_after, replay_all, Progress, ReplayPlan, RunnerError, Size};
-use crate::traces::Trace;
+use crate::traces::{OpKind, Trace};
 use coldset_report::charts::CurveLine;
 use indexmap::IndexMap;
 use rayon::prelude::*;
@@ -154,6 +154,15 @@ fn replays(
 }
 
 impl MrcPlan {
+    /// Whether the trace has to be put into a sequence: caches and samples are of one, replays are not. It may leave out
+    /// loads from anonymous memory, so it is what counts the references of a trace that has any.
+    fn needs_sequence(&self, trace: &Trace) -> bool {
+        let mut policies = self.policies.iter();
+        self.sample.is_some()
+            || policies.any(|p| p.kernel().is_none())
+            || trace.occurs(OpKind::AnonRead)
+    }
+
     /// The replays of its kernels' policies, over those of `sizes` that are large enough.
     fn replays(&self, sizes: &[u64]) -> ReplayPlan {
         let kernels = self.policies.iter().filter_map(MrcPolicy::kernel).cloned();
@@ -178,7 +187,12 @@ pub fn curves(
     plan: &MrcPlan,
     progress: impl FnOnce(u64) -> Progress,
 ) -> Result<Curves, RunnerError> {
-    let sequence = &Sequence::of_trace(trace, plan.count, true)?;
+    let sequence = plan
+        .needs_sequence(trace)
+        .then(|| Sequence::of_trace(trace, plan.count, true))
+        .transpose()?;
+    let references = sequence.as_ref().map_or(trace.accesses, |s| s.len() as u64);
+    let sequence = &sequence.unwrap_or_default();
     let sizes = plan.pages(trace.unique_pages)?;
     let parts = plan.sample.map(|sample| (sample, sample.of(sequence)));
     let per_policy = parts.as_ref().map_or(1, |(_, p)| p.len());
@@ -222,7 +236,6 @@ pub fn curves(
         || replays(trace, plan, &sizes, &progress),
     );
     let (done, replayed) = (done?, replayed?);
-    let references = sequence.len() as u64;
     // Of a sample: misses that no policy avoids.
     let first_misses = plan.sample.map(|_| first_misses(sequence));
     let mut curves = Vec::new();

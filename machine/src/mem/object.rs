@@ -233,6 +233,13 @@ impl Object {
         }
     }
 
+    /// Forgets what an index node has, which holds shadows only.
+    pub(crate) fn empty_node(&mut self, node: u32) {
+        debug_assert_eq!(self.held.get(node as usize), 0, "node {node}");
+        let first = (node * NODE_PAGES) as usize;
+        self.slots.reset(first..first + NODE_PAGES as usize);
+    }
+
     /// Pages in memory or in swap of the index node that has `page`.
     #[inline]
     pub fn held_in_node(&self, page: u32) -> u8 {

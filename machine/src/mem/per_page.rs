@@ -6,7 +6,7 @@
 
 use prefetch_index::prefetch_index;
 use std::collections::BTreeMap;
-use std::ops::{Index, IndexMut};
+use std::ops::{Index, IndexMut, Range};
 
 /// One value for each page. A value that was never set is the default. A leaf has `LEAF` values: few, so that a page that is
 /// alone costs little.
@@ -99,6 +99,24 @@ impl<T: Copy + Default, const LEAF: usize> PerPage<T, LEAF> {
         match &mut self.values {
             Values::Whole(values) => values.get_mut(at),
             Values::Scattered(leaves) => Some(&mut leaves.get_mut(&(at / LEAF))?[at % LEAF]),
+        }
+    }
+
+    /// Makes values the default again, as far as they have places. `range` is of whole leaves.
+    pub fn reset(&mut self, range: Range<usize>) {
+        match &mut self.values {
+            Values::Whole(values) => {
+                let end = range.end.min(values.len());
+                if let Some(values) = values.get_mut(range.start..end) {
+                    values.fill(T::default());
+                }
+            }
+            Values::Scattered(leaves) => {
+                debug_assert!(range.start % LEAF == 0 && range.end % LEAF == 0);
+                for leaf in range.start / LEAF..range.end / LEAF {
+                    leaves.remove(&leaf);
+                }
+            }
         }
     }
 

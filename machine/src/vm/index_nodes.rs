@@ -54,11 +54,8 @@ impl World {
     pub(crate) fn empty_dropped_nodes(&mut self) {
         for (lruvec, key) in self.engine.take_dropped_shadow_nodes() {
             let (object, node) = node_of(key);
-            let pages = self.pages_of_node(object, node * NODE_PAGES);
             let o = &mut self.objects[object.idx()];
-            for page in pages {
-                o.set_slot(page, Slot::Empty);
-            }
+            o.empty_node(node);
             if o.drop_node(node) {
                 let memcg = self.engine.lruvec(lruvec).memcg;
                 self.index_node_dropped(memcg);
