@@ -135,7 +135,7 @@ impl World {
     ) -> Result<Option<FolioId>, Lack> {
         let nodes = self.new_index_nodes(object, page);
         let pages = self.try_get_pages(ctx, ctx.memcg, 1).err();
-        if nodes > 0 || pages.is_some() {
+        if pages.is_some() || !self.try_owe_nodes(ctx.memcg, nodes) {
             return Err(Lack {
                 order: 0,
                 nodes,

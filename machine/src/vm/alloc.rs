@@ -356,6 +356,25 @@ impl World {
         self.count_not_slab(memcg, other as i64);
     }
 
+    /// Notes index nodes that find room in pages charged already. False, and nothing is noted: a page is due for them.
+    #[inline]
+    pub(crate) fn try_owe_nodes(&mut self, memcg: MemcgId, nodes: u64) -> bool {
+        if nodes == 0 {
+            return true;
+        }
+        let Some(k) = &mut self.kernel else {
+            return true;
+        };
+        let new = nodes * self.params.index_node_page_ppm;
+        match k.owed.get_mut(memcg.idx()) {
+            Some((owed, charged)) if *owed > 0 && (*owed + new) / 1_000_000 <= *charged => {
+                *owed += new;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Kernel memory that is not slab has come, or gone.
     fn count_not_slab(&mut self, memcg: MemcgId, pages: i64) {
         if pages != 0 {
