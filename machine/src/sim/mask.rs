@@ -77,6 +77,16 @@ impl CpuMask {
         Some(word as u16 * 64 + self.0[word].trailing_zeros() as u16)
     }
 
+    /// True if a CPU besides this one is in the set. Without a set of that one, which the CPU could not load before all
+    /// of it is stored.
+    #[inline]
+    #[must_use]
+    pub fn has_other(&self, cpu: u16) -> bool {
+        let of_word = |i: usize| u64::from(i == usize::from(cpu) / 64) << (cpu % 64);
+        let mut words = self.0.iter().enumerate();
+        words.any(|(i, &word)| word & !of_word(i) != 0)
+    }
+
     /// How many CPUs are in the set.
     #[inline]
     #[must_use]
@@ -134,5 +144,10 @@ mod tests {
         assert_eq!(a.or(&b).count(), 66);
         assert!(CpuMask::EMPTY.lowest().is_none());
         assert_eq!(CpuMask::ALL.count(), u32::from(MAX_CPUS));
+        for cpu in [0, 63, 64, 255] {
+            let only = CpuMask::single(cpu);
+            assert!(!CpuMask::EMPTY.has_other(cpu) && !only.has_other(cpu) && a.has_other(cpu));
+            assert!(only.has_other((cpu + 64) % 256) && only.has_other(cpu ^ 1), "{cpu}");
+        }
     }
 }

@@ -101,7 +101,7 @@ impl World {
         let memcg = self.mms[mm.idx()].memcg;
         let state = &mut self.tlb.mms[mm.idx()];
         let cpus = state.cpus;
-        if cpus.without(&CpuMask::single(ctx.cpu())).is_empty() {
+        if !cpus.has_other(ctx.cpu()) {
             ctx.charge(TimeClass::AllocStall, self.params.tlb_local_flush_ns);
             let c = Counter::TlbLocalFlushOne;
             self.engine.count(memcg, c, 1);
