@@ -26,7 +26,7 @@ bitflags! {
 const GROUP: u32 = 64;
 
 /// 64 entries, bit 0 the first.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 struct Group {
     present: u64,
     young: u64,

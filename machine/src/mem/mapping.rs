@@ -266,7 +266,7 @@ impl Mapping {
     /// All leaf tables are gone. How many there were.
     pub fn drop_tables(&mut self) -> u64 {
         let (mut n, mut from) = (0, 0);
-        while let Some(t) = self.tables.next_place(from) {
+        while let Some(t) = self.tables.next_set(from) {
             n += u64::from(self.tables[t] & TABLE_EXISTS != 0);
             from = t + 1;
         }
@@ -277,7 +277,7 @@ impl Mapping {
     /// The first leaf table at or after `from` that may exist.
     #[inline]
     pub fn next_table(&self, from: u32) -> Option<u32> {
-        self.tables.next_place(from as usize).map(|t| t as u32)
+        self.tables.next_set(from as usize).map(|t| t as u32)
     }
 
     /// Entries of leaf table `t` that belong to the mapping.

@@ -5,6 +5,7 @@ pub mod entries;
 pub mod folio;
 mod holes;
 pub(crate) mod index_blocks;
+mod leaves;
 pub mod mapping;
 pub mod object;
 pub mod per_page;

@@ -4,8 +4,8 @@
 //! which few pages are used: a trace may name any page number, and a large one must not cost memory
 //! for all the numbers below it.
 
+use super::leaves::Leaves;
 use prefetch_index::prefetch_index;
-use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut, Range};
 
 /// One value for each page. A value that was never set is the default. A leaf has `LEAF` values: few, so that a page that is
@@ -22,10 +22,10 @@ pub struct PerPage<T, const LEAF: usize = 16> {
 enum Values<T, const LEAF: usize> {
     /// The first values; the others are defaults.
     Whole(Vec<T>),
-    Scattered(BTreeMap<usize, Box<[T; LEAF]>>),
+    Scattered(Leaves<T, LEAF>),
 }
 
-impl<T: Copy + Default, const LEAF: usize> PerPage<T, LEAF> {
+impl<T: Copy + Default + PartialEq, const LEAF: usize> PerPage<T, LEAF> {
     /// An array of `len` values.
     pub fn whole(len: usize) -> Self {
         Self::with(len, Values::Whole(vec![T::default(); len]))
@@ -38,7 +38,7 @@ impl<T: Copy + Default, const LEAF: usize> PerPage<T, LEAF> {
 
     /// Leaves where values are set.
     pub fn scattered(len: usize) -> Self {
-        Self::with(len, Values::Scattered(BTreeMap::new()))
+        Self::with(len, Values::Scattered(Leaves::new()))
     }
 
     fn with(len: usize, values: Values<T, LEAF>) -> Self {
@@ -89,7 +89,7 @@ impl<T: Copy + Default, const LEAF: usize> PerPage<T, LEAF> {
     pub fn find(&self, at: usize) -> Option<&T> {
         match &self.values {
             Values::Whole(values) => values.get(at),
-            Values::Scattered(leaves) => Some(&leaves.get(&(at / LEAF))?[at % LEAF]),
+            Values::Scattered(leaves) => Some(&leaves.get(at / LEAF)?[at % LEAF]),
         }
     }
 
@@ -98,7 +98,7 @@ impl<T: Copy + Default, const LEAF: usize> PerPage<T, LEAF> {
     pub fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         match &mut self.values {
             Values::Whole(values) => values.get_mut(at),
-            Values::Scattered(leaves) => Some(&mut leaves.get_mut(&(at / LEAF))?[at % LEAF]),
+            Values::Scattered(leaves) => Some(&mut leaves.get_mut(at / LEAF)?[at % LEAF]),
         }
     }
 
@@ -112,9 +112,11 @@ impl<T: Copy + Default, const LEAF: usize> PerPage<T, LEAF> {
                 }
             }
             Values::Scattered(leaves) => {
-                debug_assert!(range.start % LEAF == 0 && range.end % LEAF == 0);
+                debug_assert!(range.start.is_multiple_of(LEAF) && range.end.is_multiple_of(LEAF));
                 for leaf in range.start / LEAF..range.end / LEAF {
-                    leaves.remove(&leaf);
+                    if let Some(values) = leaves.get_mut(leaf) {
+                        values.fill(T::default());
+                    }
                 }
             }
         }
@@ -128,14 +130,30 @@ impl<T: Copy + Default, const LEAF: usize> PerPage<T, LEAF> {
         }
     }
 
-    /// The first place at or after `from` that may hold something: of an array, `from` itself.
+    /// The first place at or after `from` that may have been set: of an array, `from` itself.
     pub fn next_place(&self, from: usize) -> Option<usize> {
         match &self.values {
             Values::Whole(values) => (from < values.len()).then_some(from),
             Values::Scattered(leaves) => {
-                let (&leaf, _) = leaves.range(from / LEAF..).next()?;
+                let leaf = leaves.next(from / LEAF)?;
                 Some((leaf * LEAF).max(from)).filter(|&at| at < self.len)
             }
+        }
+    }
+
+    /// The same without those that are known to have the default.
+    pub fn next_set(&self, mut from: usize) -> Option<usize> {
+        let Values::Scattered(leaves) = &self.values else {
+            return self.next_place(from);
+        };
+        loop {
+            let leaf = leaves.next(from / LEAF)?;
+            from = from.max(leaf * LEAF);
+            let values = &leaves.get(leaf)?[from % LEAF..];
+            if let Some(after) = values.iter().position(|value| *value != self.none) {
+                return Some(from + after);
+            }
+            from = (leaf + 1) * LEAF;
         }
     }
 }
@@ -143,13 +161,8 @@ impl<T: Copy + Default, const LEAF: usize> PerPage<T, LEAF> {
 /// Out of line: an array is the usual case.
 #[cold]
 #[inline(never)]
-fn leaf<T: Copy + Default, const LEAF: usize>(
-    leaves: &BTreeMap<usize, Box<[T; LEAF]>>,
-    at: usize,
-) -> T {
-    leaves
-        .get(&(at / LEAF))
-        .map_or(T::default(), |l| l[at % LEAF])
+fn leaf<T: Copy + Default, const LEAF: usize>(leaves: &Leaves<T, LEAF>, at: usize) -> T {
+    leaves.get(at / LEAF).map_or(T::default(), |l| l[at % LEAF])
 }
 
 impl<T: Copy + Default, const LEAF: usize> Index<usize> for PerPage<T, LEAF> {
@@ -161,7 +174,7 @@ impl<T: Copy + Default, const LEAF: usize> Index<usize> for PerPage<T, LEAF> {
             Values::Whole(values) => &values[at],
             Values::Scattered(leaves) => {
                 assert!(at < self.len, "value {at} of {}", self.len);
-                let leaf = leaves.get(&(at / LEAF));
+                let leaf = leaves.get(at / LEAF);
                 leaf.map_or(&self.none, |leaf| &leaf[at % LEAF])
             }
         }
@@ -180,11 +193,7 @@ impl<T: Copy + Default, const LEAF: usize> IndexMut<usize> for PerPage<T, LEAF> 
                 }
                 &mut values[at]
             }
-            Values::Scattered(leaves) => {
-                let leaf = leaves.entry(at / LEAF);
-                let leaf = leaf.or_insert_with(|| Box::new([T::default(); LEAF]));
-                &mut leaf[at % LEAF]
-            }
+            Values::Scattered(leaves) => &mut leaves.make(at / LEAF)[at % LEAF],
         }
     }
 }
@@ -240,7 +249,7 @@ impl Bits {
     /// The first set bit at or after `from`.
     pub fn next(&self, from: u32) -> Option<u32> {
         let first = from as usize / 64;
-        let mut word = self.0.next_place(first)?;
+        let mut word = self.0.next_set(first)?;
         loop {
             let mut bits = self.0.get(word);
             if word == first {
@@ -249,7 +258,7 @@ impl Bits {
             if bits != 0 {
                 return Some(word as u32 * 64 + bits.trailing_zeros());
             }
-            word = self.0.next_place(word + 1)?;
+            word = self.0.next_set(word + 1)?;
         }
     }
 }
@@ -271,7 +280,10 @@ mod tests {
         let Values::Scattered(leaves) = &t.values else {
             panic!("scattered");
         };
-        assert_eq!(leaves.len(), 2);
+        assert_eq!(
+            (leaves.next(0), leaves.next(1)),
+            (Some(0), Some(TOP / 16 - 1))
+        );
         assert_eq!(t.get_mut(1 << 20), None);
     }
 

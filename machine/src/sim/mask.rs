@@ -147,7 +147,10 @@ mod tests {
         for cpu in [0, 63, 64, 255] {
             let only = CpuMask::single(cpu);
             assert!(!CpuMask::EMPTY.has_other(cpu) && !only.has_other(cpu) && a.has_other(cpu));
-            assert!(only.has_other((cpu + 64) % 256) && only.has_other(cpu ^ 1), "{cpu}");
+            assert!(
+                only.has_other((cpu + 64) % 256) && only.has_other(cpu ^ 1),
+                "{cpu}"
+            );
         }
     }
 }
