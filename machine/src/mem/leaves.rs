@@ -1,4 +1,5 @@
-//! Leaves of values, by number: those that exist are found by hash, and the next one in order.
+//! Leaves of values, by number: those that exist are found by hash, and the next one in order. Not inlined: an array, the usual
+//! case, is to stay a load.
 
 use foldhash::fast::FixedState;
 use std::collections::{BTreeSet, HashMap};
@@ -23,21 +24,21 @@ impl<T: Copy + Default, const LEAF: usize> Leaves<T, LEAF> {
     }
 
     /// A leaf, if it exists.
-    #[inline]
+    #[inline(never)]
     pub(super) fn get(&self, leaf: usize) -> Option<&[T; LEAF]> {
         let place = self.places.get(&number(leaf))?;
         Some(&self.values[*place as usize])
     }
 
     /// The same, to be changed.
-    #[inline]
+    #[inline(never)]
     pub(super) fn get_mut(&mut self, leaf: usize) -> Option<&mut [T; LEAF]> {
         let place = self.places.get(&number(leaf))?;
         Some(&mut self.values[*place as usize])
     }
 
     /// A leaf, made if it does not exist.
-    #[inline]
+    #[inline(never)]
     pub(super) fn make(&mut self, leaf: usize) -> &mut [T; LEAF] {
         let found = self.places.get(&number(leaf)).copied();
         let place = found.unwrap_or_else(|| self.add(number(leaf)));

@@ -22,7 +22,7 @@ pub struct PerPage<T, const LEAF: usize = 16> {
 enum Values<T, const LEAF: usize> {
     /// The first values; the others are defaults.
     Whole(Vec<T>),
-    Scattered(Leaves<T, LEAF>),
+    Scattered(Box<Leaves<T, LEAF>>),
 }
 
 impl<T: Copy + Default + PartialEq, const LEAF: usize> PerPage<T, LEAF> {
@@ -38,7 +38,7 @@ impl<T: Copy + Default + PartialEq, const LEAF: usize> PerPage<T, LEAF> {
 
     /// Leaves where values are set.
     pub fn scattered(len: usize) -> Self {
-        Self::with(len, Values::Scattered(Leaves::new()))
+        Self::with(len, Values::Scattered(Box::new(Leaves::new())))
     }
 
     fn with(len: usize, values: Values<T, LEAF>) -> Self {
