@@ -8,7 +8,7 @@ use crate::config::MAX_ZONES;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::folio::{Flags, Folio, List};
-use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
+use crate::ids::{FolioId, LruType, LruvecId, MemcgId, NodeId};
 use crate::lruvec::{LruList, LruvecLists};
 use crate::mglru::{MAX_NR_GENS, MIN_NR_GENS};
 use crate::policies::ListPolicy;
@@ -315,6 +315,12 @@ impl Engine {
                 (Counter::Writeback, sum(|s| s.writeback)),
                 (Counter::SwapCached, sum(|s| s.swapcache)),
             ];
+            for list in LruList::EVICTABLE.into_iter().filter(|_| nr_nodes > 1) {
+                let c = list.counter();
+                let on = |n| self.memcgs.live_on(memcg, NodeId(n), c);
+                let all: i64 = (0..nr_nodes as u32).map(on).sum();
+                assert_eq!(all, self.memcgs.live(memcg, c), "{} of memcg {i}", c.name());
+            }
             let local = self.memcgs.local(memcg);
             for (c, want) in gauges {
                 assert_eq!(local.get(c), want, "{} of memcg {i}", c.name());

@@ -287,6 +287,13 @@ impl Engine {
         self.memcgs.count(memcg, c, n);
     }
 
+    /// The same on a node of the memcg.
+    #[inline]
+    pub(crate) fn count_on(&mut self, memcg: MemcgId, node: NodeId, c: Counter, n: i64) {
+        self.vm.add(c, n);
+        self.memcgs.count_on(memcg, node, c, n);
+    }
+
     /// Counts an event for the machine only.
     #[inline]
     pub(crate) fn count_global(&mut self, c: Counter, n: i64) {

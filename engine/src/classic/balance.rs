@@ -39,9 +39,12 @@ pub fn fractions(swappiness: u64, cost: [u64; 2]) -> ([u64; 2], u64) {
 }
 
 impl Engine {
-    /// The inactive list of a type is low, by the statistics of the lruvec's memcg.
-    pub(crate) fn memcg_inactive_is_low(&self, memcg: MemcgId, t: LruType) -> bool {
-        let size = |active| self.stat(memcg, LruList::of(t, active).counter()).max(0) as u64;
+    /// The inactive list of a type is low, by the statistics of the lruvec.
+    pub(crate) fn memcg_inactive_is_low(&self, memcg: MemcgId, node: NodeId, t: LruType) -> bool {
+        let size = |active| {
+            self.stat(memcg, node, LruList::of(t, active).counter())
+                .max(0) as u64
+        };
         inactive_is_low(size(false), size(true))
     }
 
@@ -54,10 +57,10 @@ impl Engine {
         let activate = [Counter::ActivateAnon, Counter::ActivateFile];
         for t in LruType::ALL {
             sc.may_deactivate[t.idx()] = sc.force_deactivate
-                || self.stat(target, activate[t.idx()]) != lv.workingset.snapshot(t)
-                || self.memcg_inactive_is_low(target, t);
+                || self.stat(target, node, activate[t.idx()]) != lv.workingset.snapshot(t)
+                || self.memcg_inactive_is_low(target, node, t);
         }
-        let inactive_file = self.stat(target, Counter::InactiveFile).max(0) as u64;
+        let inactive_file = self.stat(target, node, Counter::InactiveFile).max(0) as u64;
         sc.cache_trim_mode = self.config().scale.scan_share(inactive_file, sc.priority) != 0
             && !sc.may_deactivate[LruType::File.idx()]
             && !sc.no_cache_trim_mode;

@@ -45,7 +45,7 @@ impl Engine {
         while let Some(memcg) = at {
             let size: i64 = LruList::EVICTABLE
                 .iter()
-                .map(|l| self.stat(memcg, l.counter()))
+                .map(|l| self.stat(memcg, node, l.counter()))
                 .sum();
             let id = self.lruvec_id(memcg, node);
             self.meter.lock(id);

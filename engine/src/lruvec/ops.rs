@@ -14,9 +14,9 @@ impl Engine {
         let lv = &mut self.lruvecs[lruvec];
         lv.sizes[zone as usize][list.idx()] += pages;
         debug_assert!(lv.sizes[zone as usize][list.idx()] >= 0);
-        let memcg = lv.memcg;
-        self.nodes[lv.node.idx()].resize_list(list, pages);
-        self.memcgs.count(memcg, list.counter(), pages);
+        let (memcg, node) = (lv.memcg, lv.node);
+        self.nodes[node.idx()].resize_list(list, pages);
+        self.memcgs.count_on(memcg, node, list.counter(), pages);
     }
 
     /// Puts a folio that is on no list onto the list its flags select, at the newest end

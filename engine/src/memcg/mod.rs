@@ -22,6 +22,7 @@ mod iter;
 mod limits;
 mod links;
 mod lru;
+mod node_stat;
 mod oom;
 mod protection;
 mod record;

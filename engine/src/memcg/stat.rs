@@ -50,6 +50,7 @@ impl MemcgTree {
             let l = &mut self.local[k.idx()];
             l.pending = 0;
             l.write_to(&mut self.folded[k.idx()]);
+            self.by_node.fold_own(k);
             pos = self.preorder_next(root, pos);
         }
         let mut k = self.leftmost(root);
@@ -57,6 +58,7 @@ impl MemcgTree {
             let (parent, next) = (self[k].parent, self[k].next_sibling);
             let (to, from) = pair(&mut self.folded, parent.idx(), k.idx());
             to.add_all(from);
+            self.by_node.fold_child(parent, k);
             k = if next.is_some() {
                 self.leftmost(next)
             } else {
@@ -104,7 +106,9 @@ impl MemcgTree {
     /// Hands the counts of a memcg that is being released to its parent.
     pub(super) fn inherit_stat(&mut self, id: MemcgId) {
         let l = std::mem::take(&mut self.local[id.idx()]);
-        let parent = &mut self.local[self.nodes[id.idx()].parent.idx()];
+        let parent = self.nodes[id.idx()].parent;
+        self.by_node.release(id, parent);
+        let parent = &mut self.local[parent.idx()];
         let heir = parent.inherited.get_or_insert_with(Box::default);
         heir.add_all(&l.set);
         if let Some(inherited) = &l.inherited {

@@ -3,6 +3,7 @@
 use super::counter::PageCounter;
 use super::css_id::{CssIds, CSS_ID_NONE};
 use super::error::MemcgError;
+use super::node_stat::NodeStats;
 use super::record::{LocalStat, SharedIter, Stocks};
 use crate::counters::CounterSet;
 use crate::ids::{MemcgId, Nanos};
@@ -142,6 +143,7 @@ pub struct MemcgTree {
     pub(super) nodes: Vec<Memcg>,
     pub(super) local: Vec<LocalStat>,
     pub(super) folded: Vec<CounterSet>,
+    pub(super) by_node: NodeStats,
     pub(super) next_fold: Nanos,
     pub(super) stocks: Vec<Stocks>,
     /// Shared walk positions, `memcg * nr_nodes + node`.
@@ -184,10 +186,13 @@ impl MemcgTree {
         let phase = cfg.fold_phase % cfg.fold_interval;
         let mut css_ids = CssIds::new();
         let root_css = css_ids.alloc(MemcgId::ROOT).unwrap_or(CSS_ID_NONE);
+        let mut by_node = NodeStats::new(cfg.nr_nodes);
+        by_node.create(MemcgId::ROOT);
         Ok(Self {
             nodes: vec![Memcg::new(MemcgId::NONE, root_css)],
             local: vec![LocalStat::default()],
             folded: vec![CounterSet::default()],
+            by_node,
             next_fold: if phase == 0 { cfg.fold_interval } else { phase },
             stocks: vec![Stocks::new(cfg.stocks_per_cpu); cfg.nr_cpus as usize],
             iters: vec![SharedIter::default(); cfg.nr_nodes as usize],
@@ -251,6 +256,7 @@ impl MemcgTree {
         let mut memcg = Memcg::new(parent, css);
         memcg.swappiness = swappiness;
         memcg.prev_sibling = prev;
+        self.by_node.create(id);
         if self.free.pop().is_some() {
             self.nodes[id.idx()] = memcg;
             self.local[id.idx()] = LocalStat::default();

@@ -144,7 +144,8 @@ impl ClassicLoop {
                     }
                 }
                 ClassicStage::Rebalance => {
-                    let anon_low = eng.memcg_inactive_is_low(self.memcg, LruType::Anon);
+                    let node = eng.lruvecs[self.lruvec].node;
+                    let anon_low = eng.memcg_inactive_is_low(self.memcg, node, LruType::Anon);
                     self.last = true;
                     self.at = ClassicStage::End;
                     if eng.swap_total() > 0 && anon_low {

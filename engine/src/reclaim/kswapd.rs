@@ -106,7 +106,7 @@ impl KswapdRun {
                     self.at = KswapdStage::Age;
                 }
                 KswapdStage::Age => {
-                    let low = || eng.memcg_inactive_is_low(MemcgId::ROOT, LruType::Anon);
+                    let low = || eng.memcg_inactive_is_low(MemcgId::ROOT, self.node, LruType::Anon);
                     self.at = if eng.switches().policy == PolicyKind::Classic
                         && eng.swap_total() > 0
                         && low()

@@ -400,8 +400,8 @@ impl Engine {
     /// (folded values, `docs/rules/memcg.md#statistics-that-lag`).
     pub(crate) fn snapshot_refaults(&mut self, target: MemcgId, node: NodeId) {
         let snapshot = [
-            self.stat(target, Counter::ActivateAnon),
-            self.stat(target, Counter::ActivateFile),
+            self.stat(target, node, Counter::ActivateAnon),
+            self.stat(target, node, Counter::ActivateFile),
         ];
         let lruvec = self.lruvec_id(target, node);
         self.lruvecs[lruvec].workingset.set_snapshot(snapshot);

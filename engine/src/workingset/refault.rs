@@ -139,21 +139,21 @@ impl Engine {
         t: LruType,
         n: u64,
     ) {
-        self.count(
-            self.memcg_of(lruvec),
-            COUNTERS[kind as usize][t.idx()],
-            n as i64,
-        );
-        self.lruvecs[lruvec].workingset.count(kind, n);
+        let c = COUNTERS[kind as usize][t.idx()];
+        let lv = &mut self.lruvecs[lruvec];
+        lv.workingset.count(kind, n);
+        let (memcg, node) = (lv.memcg, lv.node);
+        self.count_on(memcg, node, c, n as i64);
     }
 
     /// `Some(workingset bit)` if the evicted folio could have stayed (`docs/rules/workingset.md#recent-classic`).
     fn classic_recent(&self, shadow: Shadow, t: LruType) -> Option<bool> {
         let u = shadow.unpack();
         let memcg = self.memcgs.by_css_id(u.memcg)?;
-        let lv = self.lruvec_id(memcg, NodeId(u.node));
+        let node = NodeId(u.node);
+        let lv = self.lruvec_id(memcg, node);
         let distance = self.lruvecs[lv].workingset.distance(u.value);
-        let size = |c: Counter| self.stat(memcg, c);
+        let size = |c: Counter| self.stat(memcg, node, c);
         let mut competing = size(Counter::ActiveFile);
         if t == LruType::Anon {
             competing += size(Counter::InactiveFile);
@@ -167,12 +167,13 @@ impl Engine {
         (distance <= competing.max(0) as u64).then_some(u.workingset)
     }
 
-    /// A hierarchical memcg statistic as reclaim sees it: as of the last fold (`docs/rules/memcg.md#statistics-that-lag`).
-    pub(crate) fn stat(&self, memcg: MemcgId, c: Counter) -> i64 {
+    /// A hierarchical statistic of a memcg on a node as reclaim sees it: as of the last fold
+    /// (`docs/rules/memcg.md#statistics-that-lag`).
+    pub(crate) fn stat(&self, memcg: MemcgId, node: NodeId, c: Counter) -> i64 {
         if self.switches().stale_stats {
-            self.memcgs.folded(memcg, c)
+            self.memcgs.folded_on(memcg, node, c)
         } else {
-            self.memcgs.live(memcg, c)
+            self.memcgs.live_on(memcg, node, c)
         }
     }
 

@@ -155,7 +155,7 @@ fn w3_hierarchy() {
     assert_eq!([MemcgId::ROOT, p, c].map(|m| clock(&h, m)), [7008, 354, 94]);
     h.eng.memcgs.fold();
     for memcg in [p, MemcgId::ROOT] {
-        assert_eq!(h.eng.stat(memcg, Counter::ActivateFile), 4);
+        assert_eq!(h.eng.stat(memcg, NodeId(0), Counter::ActivateFile), 4);
         assert_eq!(h.eng.memcgs.local(memcg).get(Counter::ActivateFile), 0);
     }
 }
@@ -237,6 +237,31 @@ fn w6_the_window_of_6_14() {
         );
         assert_eq!(h.folio(id).word().refs() > 0, recent);
     }
+}
+
+#[test]
+fn a_refault_competes_with_the_lists_of_its_node() {
+    let cfg = Config {
+        nr_nodes: 2,
+        ..Config::default()
+    };
+    let mut h = Host::with(preset("classic").unwrap(), cfg);
+    let memcg = h.memcg;
+    let (id, shadow) = evict(&mut h, Spec::file(), memcg);
+    let here = h.lruvec;
+    let now = clock(&h, memcg) + 49;
+    set_clock(&mut h, memcg, now);
+    h.lruvec = h.eng.lruvec_id(memcg, NodeId(1));
+    h.add_many(100, Spec::file().with(Flags::ACTIVE));
+    h.lruvec = here;
+    let refault = |h: &mut Host| {
+        h.eng.memcgs.fold();
+        h.eng.refault(id, shadow, RefaultSite::Read);
+        counts(h, FILE)
+    };
+    assert_eq!(refault(&mut h), [1, 0, 0], "50 pages ago, none here");
+    h.add_many(50, Spec::file().with(Flags::ACTIVE));
+    assert_eq!(refault(&mut h), [2, 1, 0]);
 }
 
 #[test]

@@ -110,6 +110,53 @@ proptest! {
         }
     }
 
+    /// What is on a node is counted there and in the memcg, and stays with the parent of a released one: as a sum of all
+    /// that was counted below, kept outside.
+    #[test]
+    fn counts_of_nodes_are_those_of_their_memcgs(
+        steps in prop::collection::vec((0u8..10, any::<u16>(), 0u32..3, -50i64..50), 1..200),
+    ) {
+        let c = Counter::ActiveFile;
+        let cfg = MemcgConfig { nr_nodes: 3, ..MemcgConfig::default() };
+        let mut t = MemcgTree::new(cfg).unwrap();
+        let mut ids = vec![ROOT];
+        // By memcg, and released ones in their parent: what each node has.
+        let mut model: std::collections::HashMap<MemcgId, [i64; 3]> = [(ROOT, [0; 3])].into();
+        for (step, who, node, n) in steps {
+            let id = ids[who as usize % ids.len()];
+            match step {
+                0 | 1 => {
+                    let new = t.create(id).unwrap();
+                    ids.push(new);
+                    model.insert(new, [0; 3]);
+                }
+                2 if id != ROOT && t.preorder(id).count() == 1 => {
+                    let parent = t[id].parent().unwrap();
+                    t.offline(id).unwrap();
+                    t.release(id).unwrap();
+                    ids.retain(|&k| k != id);
+                    let counts = model.remove(&id).unwrap();
+                    (0..3).for_each(|i| model.get_mut(&parent).unwrap()[i] += counts[i]);
+                }
+                _ => {
+                    t.count_on(id, NodeId(node), c, n);
+                    model.get_mut(&id).unwrap()[node as usize] += n;
+                }
+            }
+        }
+        t.fold();
+        for &id in &ids {
+            for node in 0..3 {
+                let below = t.preorder(id).map(|k| model[&k][node as usize]);
+                let below: i64 = below.sum();
+                prop_assert_eq!(t.live_on(id, NodeId(node), c), below);
+                prop_assert_eq!(t.folded_on(id, NodeId(node), c), below);
+            }
+            let all = (0..3).map(|node| t.folded_on(id, NodeId(node), c)).sum::<i64>();
+            prop_assert_eq!(all, t.folded(id, c));
+        }
+    }
+
     /// Siblings never get more protection together than the parent has to give.
     #[test]
     fn effective_protection_is_bounded(
