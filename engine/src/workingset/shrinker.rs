@@ -6,17 +6,8 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::ids::LruvecId;
-use crate::lruvec::LruvecLists;
+use crate::lruvec::{LruList, LruvecLists};
 use crate::rules::OfMemcg;
-
-/// What the lists of a memcg hold.
-const LISTS: [Counter; 5] = [
-    Counter::InactiveAnon,
-    Counter::ActiveAnon,
-    Counter::InactiveFile,
-    Counter::ActiveFile,
-    Counter::Unevictable,
-];
 
 impl Engine {
     /// Does this kernel drop nodes that hold shadows only? Otherwise the host need not tell.
@@ -55,14 +46,13 @@ impl Engine {
         };
         let memcg = self.memcg_of(lruvec);
         let of = self.memcgs.local(memcg);
-        let pages = |counters: &[Counter]| -> u64 {
-            let sum: i64 = counters.iter().map(|&c| of[c]).sum();
-            sum.max(0) as u64
-        };
+        let slab = of[Counter::KernelPages].max(0) - of[Counter::KernelOther].max(0);
+        let lv = &self.lruvecs[lruvec];
         let keep = kept(OfMemcg {
-            lists: pages(&LISTS),
-            slab: pages(&[Counter::KernelPages]).saturating_sub(pages(&[Counter::KernelOther])),
-            generations: matches!(self.lruvecs[lruvec].lists, LruvecLists::MultiGen(_)),
+            lists: LruList::ALL.iter().map(|&list| lv.size_all(list)).sum(),
+            // Which node it is on is not kept.
+            slab: slab.max(0) as u64 / u64::from(self.config().nr_nodes),
+            generations: matches!(lv.lists, LruvecLists::MultiGen(_)),
         });
         let gone = self.shadow_nodes.shrink(lruvec, keep, priority);
         if gone > 0 {
