@@ -1,5 +1,5 @@
-//! Leaves of values, by number: those that exist are found by hash, and the next one in order. Not inlined: an array, the usual
-//! case, is to stay a load.
+//! Leaves of values, by number: those that exist are found by hash, and the next one in order. Look-ups are out of line, so
+//! that the usual case, an array, stays a single load.
 
 use foldhash::fast::FixedState;
 use std::collections::{BTreeSet, HashMap};

@@ -77,8 +77,8 @@ impl CpuMask {
         Some(word as u16 * 64 + self.0[word].trailing_zeros() as u16)
     }
 
-    /// True if a CPU besides this one is in the set. Without a set of that one, which the CPU could not load before all
-    /// of it is stored.
+    /// True if a CPU besides this one is in the set. A set of this one to compare with would be written a word at a time
+    /// and read at once, which stalls.
     #[inline]
     #[must_use]
     pub fn has_other(&self, cpu: u16) -> bool {
