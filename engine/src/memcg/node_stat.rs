@@ -54,6 +54,15 @@ impl NodeStats {
         }
     }
 
+    /// Out of line: most machines have one node.
+    #[inline(never)]
+    fn count(&mut self, id: MemcgId, node: NodeId, c: Counter, n: i64) {
+        if let Some(at) = place(c) {
+            let of = self.of(id).start + node.idx();
+            self.local[of][at] += n;
+        }
+    }
+
     /// A memcg is new: it has nothing.
     pub(super) fn create(&mut self, id: MemcgId) {
         let of = self.of(id);
@@ -95,14 +104,11 @@ fn add(to: &mut [i64; KEPT.len()], counts: &[i64; KEPT.len()]) {
 
 impl MemcgTree {
     /// As [`Self::count`], of something on a node. Counters that are not read by node are the memcg's alone.
-    #[inline]
+    #[inline(always)]
     pub fn count_on(&mut self, id: MemcgId, node: NodeId, c: Counter, n: i64) {
         self.count(id, c, n);
         if self.by_node.are_kept() {
-            if let Some(at) = place(c) {
-                let of = self.by_node.of(id).start + node.idx();
-                self.by_node.local[of][at] += n;
-            }
+            self.by_node.count(id, node, c, n);
         }
     }
 
