@@ -15,6 +15,7 @@ use crate::memcg::heat::VisitStats;
 use crate::memcg::LruOp;
 use crate::node::ThrottleReason;
 use crate::switches::PolicyKind;
+use crate::zone::totalreserve;
 
 /// A visit in progress.
 #[derive(Debug)]
@@ -252,5 +253,21 @@ impl Engine {
             return file;
         }
         file + n.lru_pages(LruList::InactiveAnon) + n.lru_pages(LruList::ActiveAnon)
+    }
+
+    /// Pages of a node that may hold data to be written: free ones above what is kept back, and those of files
+    /// (`docs/rules/writeback.md#limits`).
+    pub fn node_dirtyable(&self, node: NodeId) -> u64 {
+        let zones = self.zones.of(node);
+        let free: u64 = zones.iter().map(|z| z.free).sum();
+        let n = &self.nodes[node.idx()];
+        free.saturating_sub(totalreserve(zones))
+            + n.lru_pages(LruList::InactiveFile)
+            + n.lru_pages(LruList::ActiveFile)
+    }
+
+    /// Pages of a node that are dirty or under writeback.
+    pub fn node_write_pending(&self, node: NodeId) -> u64 {
+        self.nodes[node.idx()].write_pending()
     }
 }

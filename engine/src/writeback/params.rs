@@ -59,6 +59,17 @@ impl Threshold {
         }
     }
 
+    /// Pages of a node with `avail` dirtyable pages, of `global_avail` of the whole machine.
+    pub fn node_pages(self, avail: Pages, global_avail: Pages) -> Pages {
+        match self {
+            Self::Percent(_) => self.global_pages(avail),
+            Self::Bytes(_) => {
+                let part = u128::from(self.global_pages(0)) * u128::from(avail);
+                (part / u128::from(global_avail.max(1))) as u64
+            }
+        }
+    }
+
     /// Pages of a memcg with `avail` dirtyable pages; an amount is converted by the machine's
     /// `global_avail`.
     pub fn memcg_pages(self, avail: Pages, global_avail: Pages) -> Pages {
@@ -238,6 +249,8 @@ mod tests {
     fn thresholds() {
         assert_eq!(Threshold::Percent(20).global_pages(155_001), 30_992);
         assert_eq!(Threshold::Bytes(4097).global_pages(155_001), 2);
+        assert_eq!(Threshold::Percent(10).node_pages(4000, 9000), 399);
+        assert_eq!(Threshold::Bytes(400 * 4096).node_pages(3000, 8000), 150);
         assert_eq!(Threshold::Bytes(4097).memcg_pages(8192, 4096), 2 * 2);
         assert_eq!(Threshold::Bytes(1 << 40).memcg_pages(100, 4096), 100);
     }

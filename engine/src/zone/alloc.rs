@@ -92,6 +92,8 @@ pub enum AllocStep {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AllocStage {
     Fast,
+    /// No zone would do.
+    Refused,
     /// First try at min, after kswapd was woken.
     Slow,
     /// Top of the retry loop: kswapd is woken again.
@@ -125,6 +127,14 @@ impl AllocTask {
         }
     }
 
+    /// The same, after the host has found no zone that will do for the first try.
+    pub fn refused(order: u32, flags: AllocFlags) -> Self {
+        Self {
+            state: AllocStage::Refused,
+            ..Self::new(order, flags)
+        }
+    }
+
     /// Fruitless reclaims in a row so far.
     pub fn no_progress(&self) -> u32 {
         self.no_progress
@@ -146,6 +156,7 @@ impl AllocTask {
                 Some(zone) => AllocStep::Got(zone),
                 None => self.go(AllocStage::Slow, AllocStep::WakeKswapd),
             },
+            AllocStage::Refused => self.go(AllocStage::Slow, AllocStep::WakeKswapd),
             AllocStage::Slow => match self.try_at(zones, Mark::Min, self.rights(input)) {
                 Some(zone) => AllocStep::Got(zone),
                 None => self.go(AllocStage::Try, AllocStep::WakeKswapd),

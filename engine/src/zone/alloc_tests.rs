@@ -70,6 +70,15 @@ fn machine_c2_fast_path_fails_at_low() {
 }
 
 #[test]
+fn whoever_has_tried_wakes_kswapd_first() {
+    let mut z = zone(1_000_000, 0);
+    let mut t = AllocTask::refused(0, AllocFlags::USER);
+    let mut step = || t.step(&mut ZoneList::of_node(&mut z), NOTHING);
+    assert_eq!(step(), AllocStep::WakeKswapd);
+    assert_eq!(step(), AllocStep::Got(0));
+}
+
+#[test]
 fn seventeen_fruitless_reclaims_lead_to_oom() {
     let mut z = zone(1000, 50_000);
     let mut t = AllocTask::new(0, AllocFlags::USER);

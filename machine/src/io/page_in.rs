@@ -16,7 +16,7 @@ use crate::io::read_ahead::Window;
 use crate::machine::Machine;
 use crate::mem::{Backing, Slot};
 use crate::sim::TimeClass;
-use crate::vm::alloc::Shortage;
+use crate::vm::alloc::{Shortage, Wanted};
 use crate::vm::held::{FolioRef, NewPages};
 use crate::world::World;
 use coldset_engine::ids::PAGE_SIZE;
@@ -33,6 +33,17 @@ pub(crate) enum Purpose {
     Fault,
     /// A write, to a page that is not overwritten as a whole: not a refault.
     Write,
+}
+
+impl Purpose {
+    /// So many pages for it.
+    fn wants(self, memcg: MemcgId, pages: u64) -> Wanted {
+        Wanted {
+            memcg,
+            pages,
+            to_write: self == Self::Write,
+        }
+    }
 }
 
 /// A miss on its way: the pages it has inserted so far. [`World::step_miss`] takes it as far as nothing
@@ -134,7 +145,8 @@ impl World {
         purpose: Purpose,
     ) -> Result<Option<FolioId>, Lack> {
         let nodes = self.new_index_nodes(object, page);
-        let pages = self.try_get_pages(ctx, ctx.memcg, 1).err();
+        let wanted = purpose.wants(ctx.memcg, 1);
+        let pages = self.try_get_pages(ctx, wanted).err();
         if pages.is_some() || !self.try_owe_nodes(ctx.memcg, nodes) {
             return Err(Lack {
                 order: 0,
@@ -313,7 +325,8 @@ impl World {
             return Ok(false);
         }
         let nodes = self.new_index_nodes_of(object, page, order);
-        let pages = self.try_get_pages(ctx, ctx.memcg, 1 << order).err();
+        let wanted = miss.purpose.wants(ctx.memcg, 1 << order);
+        let pages = self.try_get_pages(ctx, wanted).err();
         if nodes > 0 || pages.is_some() {
             return Err(Lack {
                 order,
@@ -480,7 +493,7 @@ impl Machine {
     ) -> Result<Option<FolioId>, OpError> {
         let n = 1 << lack.order;
         let charge = self
-            .get_lacking(ctx, ctx.memcg, n, lack.pages, ahead)
+            .get_lacking(ctx, purpose.wants(ctx.memcg, n), lack.pages, ahead)
             .await?;
         self.charge_kernel(ctx, ctx.memcg, lack.nodes, 0, 0).await?;
         let mut w = self.w.borrow_mut();

@@ -12,6 +12,17 @@ use coldset_engine::reclaim::{ReclaimTask, ScanControl};
 use coldset_engine::zone::{AllocFlags, AllocInput, AllocStep, AllocTask, ZoneList};
 use coldset_engine::{Counter, MemcgId, NodeId, ObjectId};
 
+/// Memory for a folio.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// Whom it is charged to.
+    pub(crate) memcg: MemcgId,
+    /// Pages, a power of two.
+    pub(crate) pages: u64,
+    /// For the page cache, and going to be written by a call (`docs/rules/zones.md#pages-that-will-be-written`).
+    pub(crate) to_write: bool,
+}
+
 /// Why memory could not be had at once.
 pub(crate) enum Shortage {
     /// The limit of this memcg.
@@ -32,8 +43,18 @@ impl Machine {
         memcg: MemcgId,
         n: u64,
     ) -> Result<Charge<'_>, OpError> {
-        let shortage = self.w.borrow_mut().try_get_pages(ctx, memcg, n).err();
-        self.get_lacking(ctx, memcg, n, shortage, false).await
+        self.get_wanted(ctx, Wanted::new(memcg, n)).await
+    }
+
+    /// The same.
+    #[inline]
+    pub(crate) async fn get_wanted(
+        &self,
+        ctx: &Ctx,
+        wanted: Wanted,
+    ) -> Result<Charge<'_>, OpError> {
+        let shortage = self.w.borrow_mut().try_get_pages(ctx, wanted).err();
+        self.get_lacking(ctx, wanted, shortage, false).await
     }
 
     /// Continues after [`World::try_get_pages`]. For pages that are wanted `ahead`, as read-ahead takes
@@ -42,33 +63,37 @@ impl Machine {
     pub(crate) async fn get_lacking(
         &self,
         ctx: &Ctx,
-        memcg: MemcgId,
-        n: u64,
+        wanted: Wanted,
         shortage: Option<Shortage>,
         ahead: bool,
     ) -> Result<Charge<'_>, OpError> {
         match shortage {
-            None => Ok(Charge::complete(self, memcg, ctx.reach(), n)),
+            None => Ok(Charge::complete(
+                self,
+                wanted.memcg,
+                ctx.reach(),
+                wanted.pages,
+            )),
             // Rare and large: boxed, so that futures that need no wait stay small.
-            Some(s) => Box::pin(self.get_pages_slow(ctx, memcg, n, s, ahead)).await,
+            Some(s) => Box::pin(self.get_pages_slow(ctx, wanted, s, ahead)).await,
         }
     }
 
     async fn get_pages_slow(
         &self,
         ctx: &Ctx,
-        memcg: MemcgId,
-        n: u64,
+        wanted: Wanted,
         shortage: Shortage,
         noretry: bool,
     ) -> Result<Charge<'_>, OpError> {
+        let (memcg, n) = (wanted.memcg, wanted.pages);
         let mut charge = match shortage {
             Shortage::Limit(over) => {
                 let mut flags = ChargeFlags::USER;
                 flags.set(ChargeFlags::NORETRY, noretry);
                 self.charge_slow(ctx, memcg, n, over, flags).await?;
                 let mut charge = Charge::new(self, memcg, ctx.reach(), n);
-                if self.w.borrow_mut().take_pages_fast(ctx.reach(), n) {
+                if self.w.borrow_mut().take_wanted(ctx.reach(), wanted) {
                     charge.taken = n;
                 }
                 charge
@@ -172,7 +197,7 @@ impl Machine {
             ..AllocFlags::USER
         };
         while charge.taken < n {
-            let mut task = AllocTask::new(order, flags);
+            let mut task = AllocTask::refused(order, flags);
             let mut input = AllocInput::default();
             loop {
                 let step = {
@@ -256,24 +281,29 @@ impl Machine {
     }
 }
 
+impl Wanted {
+    /// `n` pages that are no page cache, or are read.
+    pub(crate) fn new(memcg: MemcgId, n: u64) -> Self {
+        Self {
+            memcg,
+            pages: n,
+            to_write: false,
+        }
+    }
+}
+
 impl World {
-    /// Charges and allocates a block of `n` pages for `memcg` without any wait. It takes the time of a
-    /// page.
+    /// Charges and allocates a block of pages without any wait. It takes the time of a page.
     #[inline]
-    pub(crate) fn try_get_pages(
-        &mut self,
-        ctx: &Ctx,
-        memcg: MemcgId,
-        n: u64,
-    ) -> Result<(), Shortage> {
+    pub(crate) fn try_get_pages(&mut self, ctx: &Ctx, wanted: Wanted) -> Result<(), Shortage> {
         ctx.charge(TimeClass::Fault, self.params.page_alloc_ns);
         self.page_lists.take(ctx, &self.params, ctx.node(), 1);
         let high = &mut ctx.over_high.borrow_mut();
         let memcgs = &mut self.engine.memcgs;
         memcgs
-            .try_charge_fast(memcg, n, ctx.cpu().into(), high)
+            .try_charge_fast(wanted.memcg, wanted.pages, ctx.cpu().into(), high)
             .map_err(Shortage::Limit)?;
-        if !self.take_pages_fast(ctx.reach(), n) {
+        if !self.take_wanted(ctx.reach(), wanted) {
             return Err(Shortage::Zones);
         }
         match high.far_above() {
@@ -327,7 +357,7 @@ impl World {
                 .try_charge_fast(memcg, 1, 0, &mut high)
                 .is_ok()
         {
-            if !self.take_pages_fast(anywhere, 1) {
+            if !self.take_wanted(anywhere, Wanted::new(memcg, 1)) {
                 self.engine.memcgs.uncharge(memcg, 1);
                 break;
             }

@@ -8,7 +8,7 @@ use crate::mem::folio::MAX_ORDER;
 use crate::mem::mapping::{TABLE, TABLE_EXISTS};
 use crate::mem::{MappingFlags, MappingId, Pte, Slot};
 use crate::sim::TimeClass;
-use crate::vm::alloc::Shortage;
+use crate::vm::alloc::{Shortage, Wanted};
 use crate::world::World;
 use coldset_engine::{Counter, Flags, FolioId, ObjectId};
 use std::ops::Range;
@@ -186,7 +186,7 @@ impl Machine {
         let tables = {
             let mut w = self.w.borrow_mut();
             let table = w.huge_place(mapping, entry)?;
-            match w.try_get_pages(ctx, ctx.memcg, HUGE.into()) {
+            match w.try_get_pages(ctx, Wanted::new(ctx.memcg, HUGE.into())) {
                 Ok(()) | Err(Shortage::High) => w.insert_huge(ctx, mapping, table),
                 Err(shortage) => {
                     w.engine.count(ctx.memcg, Counter::ThpFaultFallback, 1);

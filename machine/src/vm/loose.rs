@@ -4,6 +4,7 @@
 //! given. What the kernel and compressed contents hold is counted where it is used. Zones are named by their position among
 //! those of all nodes.
 
+use super::alloc::Wanted;
 use crate::ctx::Reach;
 use crate::world::World;
 use coldset_engine::zone::{Mark, ReserveRights, Zone, ZoneClass, ZoneList, Zones};
@@ -86,26 +87,48 @@ impl Loose {
 }
 
 impl World {
-    /// Takes a block of `n` pages without any wait, from the first zone within reach that stays above its low mark. Without
-    /// zones memory is unlimited.
+    /// Takes a block of pages without any wait, from the first zone within reach that stays above its low mark, and whose node
+    /// has room for pages to write if it is for one. Without zones memory is unlimited.
     #[inline]
-    pub(super) fn take_pages_fast(&mut self, reach: Reach, n: Pages) -> bool {
+    pub(super) fn take_wanted(&mut self, reach: Reach, wanted: Wanted) -> bool {
         if self.engine.zones.is_empty() {
             return true;
         }
-        let order = n.ilog2();
+        let full = match wanted.to_write {
+            true => self.nodes_full_of_writes(),
+            false => 0,
+        };
+        let order = wanted.pages.ilog2();
         let zone = self.take_where(reach, |z| {
-            z.ok(
-                order,
-                Mark::Low,
-                ReserveRights::default(),
-                ZoneClass::Movable,
-            ) && z.take(order)
+            full >> z.node.0 & 1 == 0
+                && z.ok(
+                    order,
+                    Mark::Low,
+                    ReserveRights::default(),
+                    ZoneClass::Movable,
+                )
+                && z.take(order)
         });
         if let Some(zone) = zone {
-            self.took(zone, n);
+            self.took(zone, wanted.pages);
         }
         zone.is_some()
+    }
+
+    /// Nodes, one bit each, that have more to write than their part of the dirty limit
+    /// (`docs/rules/zones.md#pages-that-will-be-written`).
+    #[inline(never)]
+    fn nodes_full_of_writes(&self) -> u64 {
+        let threshold = self.wb.params().dirty;
+        let dirtyable = |node| self.engine.node_dirtyable(node);
+        let nodes = || (0..self.engine.config().nr_nodes).map(NodeId);
+        let machine = nodes().map(dirtyable).sum();
+        nodes()
+            .filter(|&node| {
+                let most = threshold.node_pages(dirtyable(node), machine);
+                self.engine.node_write_pending(node) > most
+            })
+            .fold(0, |full, node| full | 1 << node.0)
     }
 
     /// Takes a page for who frees memory: like any other request's if a zone stays above its low or at least its min mark,
@@ -174,10 +197,12 @@ impl World {
 mod tests {
     use super::*;
     use crate::{
-        Ctx, InlineClock, MachineConfig, MachineRun, MappingFlags, Marks, SwapConfig, ZoneSpec,
+        Ctx, InlineClock, MachineConfig, MachineRun, MappingFlags, Marks, OpenFile, SwapConfig,
+        ZoneSpec,
     };
     use coldset_engine::presets::preset;
-    use coldset_engine::MemcgId;
+    use coldset_engine::writeback::Threshold;
+    use coldset_engine::{Counter, MemcgId};
 
     #[test]
     fn a_folio_is_where_the_last_page_was_taken() {
@@ -311,6 +336,54 @@ mod tests {
         assert!(
             refused.contains("256") && refused.contains("255"),
             "{refused}"
+        );
+    }
+
+    /// Free pages of two nodes of which little may be dirty, after a file has been read and another written, and what kswapd
+    /// has freed.
+    fn after_writing(read: u32, written: u32) -> ([u64; 2], i64) {
+        let mut cfg = machine_of("v618", &[zone(0, 1000, 0), zone(1, 1000, 0)]);
+        cfg.dirty.dirty = Threshold::Percent(10);
+        cfg.dirty_balance = false;
+        let mut run = MachineRun::new(&cfg).unwrap();
+        let m = run.machine.clone();
+        let (old, new) = (m.create_file(0, read), m.create_file(0, written));
+        let ctx = Ctx::inline(
+            m.create_mm(MemcgId::ROOT),
+            MemcgId::ROOT,
+            InlineClock::Running,
+        );
+        run.run_inline(&ctx, m.read(&ctx, &OpenFile::new(old), 0, read))
+            .unwrap();
+        for page in 0..written {
+            run.run_inline(&ctx, m.write(&ctx, new, page, 1, true))
+                .unwrap();
+        }
+        let world = m.world();
+        let stolen = world
+            .engine
+            .memcgs
+            .live(MemcgId::ROOT, Counter::PgstealKswapd);
+        (free(&world).try_into().unwrap(), stolen)
+    }
+
+    /// Measured on 6.18 and 7.2 (`docs/rules/zones.md#pages-that-will-be-written`).
+    #[test]
+    fn pages_to_write_go_where_less_is_dirty() {
+        // A tenth of the 1000 - 40 dirtyable pages of a node may be dirty.
+        assert_eq!(after_writing(0, 50).0, [950, 1000]);
+        assert_eq!(after_writing(0, 100).0, [904, 996]);
+        assert_eq!(after_writing(180, 0).0, [820, 1000], "pages to read do not");
+    }
+
+    #[test]
+    fn without_room_to_write_the_first_node_is_reclaimed_while_there_is_memory() {
+        // At the low mark of the first node, the next takes what is written until it has its share.
+        assert_eq!(after_writing(950, 90), ([30, 930], 0));
+        let (free, stolen) = after_writing(950, 300);
+        assert!(
+            stolen > 0 && free[0] > 20 && free[1] > 700,
+            "{free:?} {stolen}"
         );
     }
 

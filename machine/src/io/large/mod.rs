@@ -8,6 +8,7 @@ use crate::machine::Machine;
 use crate::mem::folio::{pages_of, MAX_ORDER};
 use crate::mem::{Backing, Slot};
 use crate::sim::TimeClass;
+use crate::vm::alloc::Wanted;
 use crate::world::World;
 use coldset_engine::{Flags, FolioId, MemcgId, NewFolio, ObjectId};
 use std::ops::Range;
@@ -204,7 +205,11 @@ impl Machine {
         order: u8,
     ) -> Result<Option<FolioId>, OpError> {
         let nodes = self.w.borrow_mut().new_index_nodes_of(object, page, order);
-        let charge = self.get_pages(ctx, ctx.memcg, 1 << order).await?;
+        let wanted = Wanted {
+            to_write: true,
+            ..Wanted::new(ctx.memcg, 1 << order)
+        };
+        let charge = self.get_wanted(ctx, wanted).await?;
         self.charge_kernel(ctx, ctx.memcg, nodes, 0, 0).await?;
         let mut w = self.w.borrow_mut();
         if w.empty_from(object, page, 1 << order) < 1 << order {
