@@ -9,6 +9,7 @@ use crate::region::area::Area;
 use crate::sys::pagemap::Scan;
 use coldset_engine::reclaim::References;
 use coldset_engine::FolioId;
+use std::ops::Range;
 use std::sync::MutexGuard;
 
 /// Pages looked at together when one of them is tested: one word of bits.
@@ -16,9 +17,20 @@ const WINDOW: usize = 64;
 /// Windows remembered during a run; the oldest is forgotten first.
 const WINDOWS: usize = 32;
 
-/// Pages mapped, by region and window, as of one run of reclaim.
+/// Pages that lie together, as they were when one of them was tested.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    object: u32,
+    at: usize,
+    /// Which are mapped.
+    mapped: u64,
+    /// The engine has been told of those that were used.
+    told: bool,
+}
+
+/// What is known of pages in one run of reclaim.
 #[derive(Debug, Default)]
-pub(super) struct Windows(Vec<(u32, usize, u64)>);
+pub(super) struct Windows(Vec<Window>);
 
 impl Windows {
     /// Has the page been used since somebody asked last? Looks at its neighbours with it, without
@@ -51,24 +63,38 @@ impl Windows {
             // Told since the last zap: whatever a look at it says, it is not news.
             return (References::default(), core);
         }
-        let window = page / WINDOW;
-        let known = self.0.iter().find(|k| k.0 == object.0 && k.1 == window);
-        let (mask, mut core) = match known {
-            Some(k) => (k.2, core),
+        let at = page / WINDOW;
+        // The last first: pages that lie together are often tested one after the other.
+        let is_it = |w: &Window| w.object == object.0 && w.at == at;
+        let (known, mut core) = match self.0.iter().rposition(is_it) {
+            Some(known) => (known, core),
             None => {
                 drop(core);
-                let mask = present(res, &area, window);
+                let mapped = present(res, &area, at);
                 meanwhile();
                 if self.0.len() >= WINDOWS {
                     self.0.remove(0);
                 }
-                self.0.push((object.0, window, mask));
-                (mask, res.core())
+                self.0.push(Window {
+                    object: object.0,
+                    at,
+                    mapped,
+                    told: false,
+                });
+                (self.0.len() - 1, res.core())
             }
         };
-        let accessed = used(&area, page, mask);
+        let window = &mut self.0[known];
+        let accessed = used(&area, page, window.mapped);
         if accessed {
-            tell_neighbours(&mut core, &area, task, page, mask);
+            // The others are told once a run: what it knows of them is from when it looked at the first.
+            let young = match std::mem::replace(&mut window.told, true) {
+                false => tell_neighbours(&mut core, &area, task, page, window.mapped),
+                true => 0,
+            };
+            let pages = of_window(&area, at).len() as u64;
+            let key = area.table_key(page);
+            core.policy.neighbours_done(task, key, pages, 1 + young);
         }
         let references = References {
             accessed: accessed.into(),
@@ -78,25 +104,29 @@ impl Windows {
     }
 }
 
+/// Pages of a window.
+fn of_window(area: &Area, at: usize) -> Range<usize> {
+    at * WINDOW..((at + 1) * WINDOW).min(area.pages())
+}
+
 /// Pages of a window that are mapped.
-fn present(res: &Resources, area: &Area, window: usize) -> u64 {
+fn present(res: &Resources, area: &Area, at: usize) -> u64 {
     let Some(pm) = res.pagemap.as_ref().filter(|_| !area.is_explicit()) else {
         return 0;
     };
-    let first = window * WINDOW;
-    let pages = WINDOW.min(area.pages() - first);
+    let pages = of_window(area, at);
+    let first = pages.start;
     // What is only coming in may be mapped for a moment without having been used.
     let here = |p: &usize| area.words().get(*p).in_memory();
-    let came = (first..first + pages).filter(here);
+    let came = pages.clone().filter(here);
     let came = came.fold(0u64, |bits, p| bits | 1 << (p - first));
     let mut mask = 0u64;
     // Unknown counts as unused.
-    area.memory()
-        .scan(pm, Scan::Present, first..first + pages, |run| {
-            for p in run.first..run.first + run.pages {
-                mask |= 1 << (p - first);
-            }
-        });
+    area.memory().scan(pm, Scan::Present, pages, |run| {
+        for p in run.first..run.first + run.pages {
+            mask |= 1 << (p - first);
+        }
+    });
     mask & came
 }
 
@@ -107,13 +137,15 @@ fn used(area: &Area, page: usize, mask: u64) -> bool {
     young | (mapped && !area.words().mark(page, Word::SEEN).seen())
 }
 
-fn tell_neighbours(core: &mut Core, area: &Area, task: &Task, page: usize, mask: u64) {
-    let first = page / WINDOW * WINDOW;
-    let end = (first + WINDOW).min(area.pages());
-    let mut young = 1;
-    for p in (first..end).filter(|&p| p != page) {
+/// Tells the engine of the others in the window of a page that have been used, if it wants to know. Returns how many.
+fn tell_neighbours(core: &mut Core, area: &Area, task: &Task, page: usize, mask: u64) -> u64 {
+    let mut young = 0;
+    let pages = of_window(area, page / WINDOW);
+    let first = pages.start;
+    for p in pages.filter(|&p| p != page) {
         let w = area.words().get(p);
-        if !w.in_memory() || !(w.young() || mask >> (p - first) & 1 == 1) {
+        let mapped = mask >> (p - first) & 1 == 1;
+        if !w.in_memory() || !(w.young() || mapped && !w.seen()) {
             continue;
         }
         let Some(id) = area.folio(p) else { continue };
@@ -122,7 +154,5 @@ fn tell_neighbours(core: &mut Core, area: &Area, task: &Task, page: usize, mask:
             core.policy.neighbour(task, id);
         }
     }
-    let key = area.table_key(page);
-    core.policy
-        .neighbours_done(task, key, (end - first) as u64, young);
+    young
 }
