@@ -6,6 +6,7 @@ use crate::meanwhile::meanwhile;
 use crate::page::{PageState, Word};
 use crate::policy::Task;
 use crate::region::area::Area;
+use crate::region::witness;
 use crate::sys::pagemap::Scan;
 use coldset_engine::reclaim::References;
 use coldset_engine::FolioId;
@@ -22,7 +23,7 @@ const WINDOWS: usize = 32;
 struct Window {
     object: u32,
     at: usize,
-    /// Which are mapped.
+    /// Which are mapped, and not only because they were read ahead.
     mapped: u64,
     /// The engine has been told of those that were used.
     told: bool,
@@ -109,7 +110,7 @@ fn of_window(area: &Area, at: usize) -> Range<usize> {
     at * WINDOW..((at + 1) * WINDOW).min(area.pages())
 }
 
-/// Pages of a window that are mapped.
+/// Pages of a window that are mapped because somebody has used them.
 fn present(res: &Resources, area: &Area, at: usize) -> u64 {
     let Some(pm) = res.pagemap.as_ref().filter(|_| !area.is_explicit()) else {
         return 0;
@@ -117,9 +118,12 @@ fn present(res: &Resources, area: &Area, at: usize) -> u64 {
     let pages = of_window(area, at);
     let first = pages.start;
     // What is only coming in may be mapped for a moment without having been used.
-    let here = |p: &usize| area.words().get(*p).in_memory();
-    let came = pages.clone().filter(here);
-    let came = came.fold(0u64, |bits, p| bits | 1 << (p - first));
+    let (mut came, mut ahead) = (0u64, 0u64);
+    for p in pages.clone() {
+        let word = area.words().get(p);
+        came |= u64::from(word.in_memory()) << (p - first);
+        ahead |= u64::from(word.ahead()) << (p - first);
+    }
     let mut mask = 0u64;
     // Unknown counts as unused.
     area.memory().scan(pm, Scan::Present, pages, |run| {
@@ -127,7 +131,7 @@ fn present(res: &Resources, area: &Area, at: usize) -> u64 {
             mask |= 1 << (p - first);
         }
     });
-    mask & came
+    witness::used(area, first, mask & came, ahead)
 }
 
 /// Used since last told: marked by a sweep or a guard, or mapped and not told since the zap.

@@ -8,6 +8,7 @@ use crate::meanwhile::meanwhile;
 use crate::page::Word;
 use crate::policy::WalkOf;
 use crate::region::area::{Area, BLOCK};
+use crate::region::witness;
 use crate::sys::pagemap::{Scan, WRITTEN};
 use crate::sys::PAGE;
 use coldset_engine::switches::PolicyKind;
@@ -17,10 +18,9 @@ use std::sync::{Arc, Mutex};
 /// What a sweep found in a block: one bit a page.
 #[derive(Debug)]
 struct SweptBlock {
-    /// Mapped.
+    mapped: [u64; BLOCK / 64],
+    /// Of those, what somebody has used.
     used: [u64; BLOCK / 64],
-    /// In memory before: what is only coming in is mapped for a moment without having been used.
-    here: [u64; BLOCK / 64],
     written: [u64; BLOCK / 64],
     any: bool,
 }
@@ -107,8 +107,8 @@ impl Sweeper {
     fn look(&self, area: &Area, b: usize) -> SweptBlock {
         let range = area.block(b);
         let mut f = SweptBlock {
+            mapped: [0; BLOCK / 64],
             used: [0; BLOCK / 64],
-            here: [0; BLOCK / 64],
             written: [0; BLOCK / 64],
             any: false,
         };
@@ -116,8 +116,8 @@ impl Sweeper {
         if area.is_explicit() {
             for p in range.clone() {
                 if area.words().unmark(p, Word::YOUNG).young() {
+                    set(&mut f.mapped, p - range.start);
                     set(&mut f.used, p - range.start);
-                    set(&mut f.here, p - range.start);
                     f.any = true;
                 }
             }
@@ -126,19 +126,30 @@ impl Sweeper {
         let Some(pm) = &self.res.pagemap else {
             return f;
         };
-        for p in range.clone().filter(|&p| area.words().get(p).in_memory()) {
-            set(&mut f.here, p - range.start);
+        // What is only coming in is mapped for a moment without having been used.
+        let (mut here, mut ahead) = ([0; BLOCK / 64], [0; BLOCK / 64]);
+        for (i, p) in range.clone().enumerate() {
+            let word = area.words().get(p);
+            if word.in_memory() {
+                set(&mut here, i);
+            }
+            if word.ahead() {
+                set(&mut ahead, i);
+            }
         }
         let mut mapped = 0;
         area.memory().scan(pm, Scan::Present, range.clone(), |run| {
             mapped += run.pages;
             for p in run.first..run.first + run.pages {
-                set(&mut f.used, p - range.start);
+                set(&mut f.mapped, p - range.start);
                 if run.categories & WRITTEN != 0 {
                     set(&mut f.written, p - range.start);
                 }
             }
         });
+        for (i, first) in range.clone().step_by(64).enumerate() {
+            f.used[i] = witness::used(area, first, f.mapped[i] & here[i], ahead[i]);
+        }
         self.res.counts.swept.fetch_add(mapped as u64, Relaxed);
         f.any = mapped > 0;
         meanwhile();
@@ -155,11 +166,12 @@ impl Sweeper {
         let (mut young, mut dirty) = (0, false);
         let is = |bits: &[u64], i: usize| bits[i / 64] >> (i % 64) & 1 == 1;
         for (i, p) in range.clone().enumerate() {
-            if !is(&found.used, i) {
+            if !is(&found.mapped, i) {
                 continue;
             }
+            let word = area.words().unmark(p, Word::SEEN | Word::AHEAD);
             // Told by a test since the last zap: not news.
-            let news = !area.words().unmark(p, Word::SEEN).seen() && is(&found.here, i);
+            let news = !word.seen() && is(&found.used, i);
             let Some(id) = area.folio(p) else { continue };
             if is(&found.written, i) && area.writable_file().is_some() {
                 core.policy.set_dirty(id);

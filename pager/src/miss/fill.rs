@@ -12,6 +12,7 @@ use crate::page::PageState;
 use crate::plant::{self, Plant};
 use crate::policy::Arrival;
 use crate::region::area::Area;
+use crate::region::witness;
 use crate::store::compressed::SCRATCH;
 use crate::store::storage::read_exact;
 use crate::sys::memory::PageBuf;
@@ -39,6 +40,8 @@ pub(super) enum Cause {
     Miss { write: bool },
     /// Nobody waits: they are expected to be used.
     Expected,
+    /// The same, one after the other.
+    InOrder,
 }
 
 impl Cause {
@@ -47,7 +50,16 @@ impl Cause {
     }
 
     fn is_miss(self) -> bool {
-        self != Self::Expected
+        matches!(self, Self::Miss { .. })
+    }
+
+    /// Are so many pages brought in for a reader who certainly goes through them in order?
+    fn is_stream(self, pages: usize) -> bool {
+        match self {
+            Self::Miss { .. } => pages >= witness::GROUP,
+            Self::Expected => false,
+            Self::InOrder => true,
+        }
     }
 }
 
@@ -179,7 +191,7 @@ impl Misses {
 
     /// Fills pages that the caller owns, if there is room. False: they have been given back.
     pub(super) fn fill_or_leave(&self, area: &Area, first: usize, n: usize) -> bool {
-        match self.fill_owned(area, first, n, Cause::Expected) {
+        match self.fill_owned(area, first, n, Cause::InOrder) {
             Ok(filled) if filled > 0 => {
                 self.res.counts.filled.fetch_add(n as u64, Relaxed);
                 true
@@ -242,7 +254,7 @@ impl Misses {
                 return Err(e);
             }
         };
-        unmap_ahead(area, pages.clone(), cause);
+        hide_ahead(area, pages.clone(), cause);
         meanwhile();
         self.tell_engine(area, first, n, cause, loaded);
         meanwhile();
@@ -408,10 +420,15 @@ impl Misses {
 }
 
 /// Pages that nobody has asked for leave the page table, as the kernel leaves what it reads ahead out of it: a page that
-/// is mapped counts as used at the next look.
-fn unmap_ahead(area: &Area, pages: Range<usize>, cause: Cause) {
+/// is mapped counts as used at the next look. Of a stream, only those leave that bear witness to the use of the others.
+fn hide_ahead(area: &Area, pages: Range<usize>, cause: Cause) {
     let ahead = pages.start + usize::from(cause.is_miss())..pages.end;
-    if !ahead.is_empty() && !area.is_explicit() {
+    if ahead.is_empty() || area.is_explicit() {
+        return;
+    }
+    if cause.is_stream(pages.len()) {
+        witness::map_ahead(area, ahead);
+    } else {
         area.memory().zap(ahead.start * PAGE, ahead.len() * PAGE);
     }
 }

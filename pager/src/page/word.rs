@@ -26,6 +26,7 @@ pub enum PageState {
 }
 
 const STATE: u32 = 3;
+const AHEAD: u32 = 1 << 2;
 const WAITERS: u32 = 1 << 3;
 const SEEN: u32 = 1 << 4;
 const YOUNG: u32 = 1 << 5;
@@ -75,6 +76,12 @@ impl Word {
     #[inline]
     pub const fn dirtied(self) -> bool {
         self.0 & DIRTIED != 0
+    }
+
+    /// Mapped since it was read ahead: that it is says nothing about its use.
+    #[inline]
+    pub const fn ahead(self) -> bool {
+        self.0 & AHEAD != 0
     }
 
     /// Users that keep it in memory.
@@ -199,6 +206,8 @@ impl Word {
         Self(self.0 | YOUNG)
     }
 
+    /// Mask of [`Self::ahead`].
+    pub const AHEAD: u32 = AHEAD;
     /// Mask of [`Self::seen`].
     pub const SEEN: u32 = SEEN;
     /// Mask of [`Self::young`].

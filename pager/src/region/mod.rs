@@ -9,6 +9,7 @@
 //! | `tables.rs` | blocks of pages in memory, and the kernel's page tables for them |
 //! | `backing.rs` | the file behind it |
 //! | `stream.rs` | recognizes a reader who goes through it in order |
+//! | `witness.rs` | whether pages that were mapped ahead of such a reader have been used |
 
 pub(crate) mod area;
 pub(crate) mod backing;
@@ -17,3 +18,4 @@ pub(crate) mod memory;
 pub(crate) mod stream;
 mod tables;
 mod torn;
+pub(crate) mod witness;

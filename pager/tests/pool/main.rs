@@ -41,3 +41,4 @@ mod threads;
 mod tiers;
 mod tight_swap;
 mod transfers;
+mod witnesses;
