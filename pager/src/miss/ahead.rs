@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 /// Parts of the budget of which the thread may fill one at once.
-const CHUNKS: u64 = 256;
+const CHUNKS: u64 = 64;
 
 /// Starts the thread that reads ahead for these misses, once.
 ///
