@@ -103,7 +103,7 @@ impl World {
     /// Loads the page and stores to it. Returns what it held.
     fn replace(&mut self, t: Tenant, index: u32, new: u64) -> Result<u64> {
         let name = (t.object, index);
-        self.engine.mm_ran(t.mm, 0);
+        self.engine.mm_ran(t.mm);
         if !matches!(self.table.get(&name), Some(Entry::Mapped { .. })) {
             self.fault(t, name)?;
         }

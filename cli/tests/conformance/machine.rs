@@ -49,7 +49,7 @@ impl Machine {
         let access = machine.access(ctx, r.mapping, page, write);
         self.run.run_inline(ctx, access).expect("memory");
         let mm = ctx.mm;
-        machine.world_mut().engine.mm_ran(mm, 0);
+        machine.world_mut().engine.mm_ran(mm);
     }
 }
 

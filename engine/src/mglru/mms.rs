@@ -46,7 +46,7 @@ pub struct LookAround {
 #[cfg_attr(feature = "state", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct MmInfo {
     memcg: MemcgId,
-    /// Nodes on which it ran since a walk last took it, one bit each.
+    /// Nodes whose walks have not taken it since it ran, one bit each.
     ran: u64,
     /// Order of creation, to tell address spaces added after a pass.
     added: usize,
@@ -107,15 +107,15 @@ impl MmRegistry {
         self.all[mm.idx()].added >= known
     }
 
-    /// A task of it has run on a node since a walk last picked it.
+    /// A task of it has run since a walk of this node last picked it.
     pub(super) fn has_run(&self, mm: MmId, node: NodeId) -> bool {
         self.all[mm.idx()].ran >> node.0 & 1 == 1
     }
 
-    /// A task of it runs on a node.
+    /// A task of it runs: the walks of all nodes may find something.
     #[inline]
-    pub(super) fn ran(&mut self, mm: MmId, node: NodeId) {
-        self.all[mm.idx()].ran |= 1 << node.0;
+    pub(super) fn ran(&mut self, mm: MmId) {
+        self.all[mm.idx()].ran = u64::MAX;
     }
 
     /// A walk takes it.

@@ -207,10 +207,10 @@ impl Engine {
         }
     }
 
-    /// A task was switched to on this address space on `node`.
+    /// A CPU has switched to a task of this address space.
     #[inline]
-    pub fn mm_ran(&mut self, mm: MmId, node: u32) {
-        self.mms.ran(mm, NodeId(node));
+    pub fn mm_ran(&mut self, mm: MmId) {
+        self.mms.ran(mm);
     }
 
     /// Young entries after which a stretch of a walk ends.

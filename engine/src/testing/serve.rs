@@ -317,7 +317,7 @@ impl Host {
         }
         if w.mm == self.mm {
             // The task was off its CPU in between, as in a replay.
-            self.eng.mm_ran(w.mm, 0);
+            self.eng.mm_ran(w.mm);
         }
         Answer::Walked
     }

@@ -107,7 +107,7 @@ impl Host {
     /// Queues a new folio for its list and lets go of it. It may wait in a batch. The task that
     /// brought it in has run.
     pub(crate) fn queue(&mut self, id: FolioId, in_fault: bool) {
-        self.eng.mm_ran(self.mm, 0);
+        self.eng.mm_ran(self.mm);
         self.eng.lru_add(0, id, in_fault);
         self.eng.folio_put(id, 1);
     }

@@ -435,7 +435,7 @@ impl<'a> Player<'a> {
         }
         self.pace.end(ctx);
         // It waited for its page, so it was switched out and in again.
-        machine.world_mut().engine.mm_ran(process.mm, 0);
+        machine.world_mut().engine.mm_ran(process.mm);
         Ok(played)
     }
 

@@ -113,7 +113,7 @@ impl Player<'_> {
             )?;
         }
         self.pace.end(ctx);
-        machine.world_mut().engine.mm_ran(process.mm, 0);
+        machine.world_mut().engine.mm_ran(process.mm);
         Ok(pages)
     }
 }

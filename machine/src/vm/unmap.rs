@@ -255,7 +255,7 @@ mod tests {
                     run.run_inline(&ctx, store).unwrap();
                 }
                 m.world_mut().engine.lru_add_drain(ctx.cpu());
-                m.world_mut().engine.mm_ran(ctx.mm, 0);
+                m.world_mut().engine.mm_ran(ctx.mm);
                 let seq = m.world().engine.generations(memcg).last().unwrap()[0];
                 let before = m.world().engine.memcgs.live(memcg, Counter::WalkPromoted);
                 let age = DebugCommand::Age { seq, force: true };

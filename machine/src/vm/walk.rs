@@ -22,14 +22,7 @@ impl World {
     /// Tells the engine which address spaces have run.
     pub(crate) fn report_switches(&mut self) {
         for mm in self.switches.take() {
-            self.ran(mm);
-        }
-    }
-
-    /// The address space has run; which nodes it has used is not kept apart.
-    fn ran(&mut self, mm: MmId) {
-        for node in 0..self.engine.config().nr_nodes {
-            self.engine.mm_ran(mm, node);
+            self.engine.mm_ran(mm);
         }
     }
 
@@ -64,7 +57,7 @@ impl World {
         }
         if !in_stretches && walk.mm == ctx.mm {
             // Somebody else has had the CPU while it walked, and it has been switched to again.
-            self.ran(walk.mm);
+            self.engine.mm_ran(walk.mm);
         }
         self.note_dirty(ctx);
         if in_stretches {

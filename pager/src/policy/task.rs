@@ -69,7 +69,7 @@ impl Policy {
         };
         // Programs use mapped pages without telling anybody: every region counts as having run.
         for b in self.books.values() {
-            self.engine.mm_ran(b.mm, 0);
+            self.engine.mm_ran(b.mm);
         }
         Task {
             id,

@@ -165,7 +165,7 @@ fn a_pass_that_skips_every_address_space_leaves_the_filter_as_it_was() {
     assert_eq!(hits(&h), [true, true], "still missing");
     assert_eq!(walks(&mut h, |_, _| ()), 0);
     assert_eq!(hits(&h), [true, false], "as the first walk left it");
-    h.eng.mm_ran(h.mm, 0);
+    h.eng.mm_ran(h.mm);
     assert_eq!(walks(&mut h, |_, _| ()), 1);
     assert_eq!(hits(&h), [false, false], "emptied by the first walker");
 }

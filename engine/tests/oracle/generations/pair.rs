@@ -110,8 +110,8 @@ impl Pair {
     pub(super) fn touch(&mut self, cpu: usize, name: Name, exec: bool, new: Page) {
         let anon = name.1 >= ANON;
         if let Some((&mm, _)) = self.h.spaces.iter().find(|s| *s.1 == name.0) {
+            self.h.eng.mm_ran(mm);
             for node in 0..self.m.nodes() {
-                self.h.eng.mm_ran(mm, node as u32);
                 let v = At { g: name.0, node };
                 self.m.lruvec_mut(v).walker.ran = true;
             }

@@ -145,7 +145,7 @@ pub fn run_huge(
                     let access = machine.access(&ctx, map, page, write);
                     run.run_inline(&ctx, access).map_err(failed)?;
                 }
-                machine.world_mut().engine.mm_ran(mm, 0);
+                machine.world_mut().engine.mm_ran(mm);
             }
             Deed::GiveBack(pages) => {
                 ctx.set_clock(clock.at(at));
