@@ -8,6 +8,7 @@ pub mod fault;
 pub(crate) mod held;
 mod huge;
 mod index_nodes;
+mod kernel_memory;
 mod load;
 pub(crate) mod loose;
 pub(crate) mod offline;

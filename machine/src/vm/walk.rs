@@ -11,7 +11,7 @@ use crate::sim::TimeClass;
 use crate::world::World;
 use coldset_engine::mglru::walk::{Walk, YoungEntry};
 use coldset_engine::reclaim::Answer;
-use coldset_engine::{FolioId, LruType, MmId};
+use coldset_engine::{FolioId, LruType};
 
 /// How a walk's entries are told from each other: mapping and leaf table.
 const fn position(mapping: MappingId, table: u32) -> u64 {
