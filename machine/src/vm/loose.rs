@@ -341,7 +341,7 @@ mod tests {
 
     /// Free pages of two nodes of which little may be dirty, after a file has been read and another written, and what kswapd
     /// has freed.
-    fn after_writing(read: u32, written: u32) -> ([u64; 2], i64) {
+    fn after_writing(read: u32, written: u32, whole: bool) -> ([u64; 2], i64) {
         let mut cfg = machine_of("v618", &[zone(0, 1000, 0), zone(1, 1000, 0)]);
         cfg.dirty.dirty = Threshold::Percent(10);
         cfg.dirty_balance = false;
@@ -356,7 +356,7 @@ mod tests {
         run.run_inline(&ctx, m.read(&ctx, &OpenFile::new(old), 0, read))
             .unwrap();
         for page in 0..written {
-            run.run_inline(&ctx, m.write(&ctx, new, page, 1, true))
+            run.run_inline(&ctx, m.write(&ctx, new, page, 1, whole))
                 .unwrap();
         }
         let world = m.world();
@@ -371,16 +371,19 @@ mod tests {
     #[test]
     fn pages_to_write_go_where_less_is_dirty() {
         // A tenth of the 1000 - 40 dirtyable pages of a node may be dirty.
-        assert_eq!(after_writing(0, 50).0, [950, 1000]);
-        assert_eq!(after_writing(0, 100).0, [904, 996]);
-        assert_eq!(after_writing(180, 0).0, [820, 1000], "pages to read do not");
+        for whole in [true, false] {
+            assert_eq!(after_writing(0, 50, whole).0, [950, 1000]);
+            assert_eq!(after_writing(0, 100, whole).0, [904, 996], "{whole}");
+        }
+        let read = after_writing(180, 0, true).0;
+        assert_eq!(read, [820, 1000], "pages to read do not");
     }
 
     #[test]
     fn without_room_to_write_the_first_node_is_reclaimed_while_there_is_memory() {
         // At the low mark of the first node, the next takes what is written until it has its share.
-        assert_eq!(after_writing(950, 90), ([30, 930], 0));
-        let (free, stolen) = after_writing(950, 300);
+        assert_eq!(after_writing(950, 90, true), ([30, 930], 0));
+        let (free, stolen) = after_writing(950, 300, true);
         assert!(
             stolen > 0 && free[0] > 20 && free[1] > 700,
             "{free:?} {stolen}"
