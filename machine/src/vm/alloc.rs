@@ -5,22 +5,12 @@ use crate::ctx::{Ctx, Reach};
 use crate::machine::Machine;
 use crate::sim::TimeClass;
 use crate::vm::held::Charge;
+use crate::vm::wanted::Wanted;
 use crate::world::World;
 use coldset_engine::memcg::{ChargeFlags, ChargeStep, ChargeTask, HighStep, HighTask};
 use coldset_engine::reclaim::{ReclaimTask, ScanControl};
 use coldset_engine::zone::{AllocFlags, AllocInput, AllocStep, AllocTask, ZoneList};
 use coldset_engine::{Counter, MemcgId, NodeId};
-
-/// Memory for a folio.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    /// Whom it is charged to.
-    pub(crate) memcg: MemcgId,
-    /// Pages, a power of two.
-    pub(crate) pages: u64,
-    /// For the page cache, and going to be written by a call (`docs/rules/zones.md#pages-that-will-be-written`).
-    pub(crate) to_write: bool,
-}
 
 /// Why memory could not be had at once.
 pub(crate) enum Shortage {
@@ -247,17 +237,6 @@ impl Machine {
             }
         }
         Ok(())
-    }
-}
-
-impl Wanted {
-    /// `n` pages that are no page cache, or are read.
-    pub(crate) fn new(memcg: MemcgId, n: u64) -> Self {
-        Self {
-            memcg,
-            pages: n,
-            to_write: false,
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Memory of the kernel that programs cause: index nodes of files, page tables, what a file system keeps for written pages
 //! (`docs/rules/machine.md#memory-of-the-kernel`). It is owed in millionths of a page, and charged a page at a time.
 
-use super::alloc::Wanted;
+use super::wanted::Wanted;
 use crate::config::OpError;
 use crate::ctx::{Ctx, Reach};
 use crate::machine::Machine;

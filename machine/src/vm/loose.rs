@@ -4,7 +4,7 @@
 //! given. What the kernel and compressed contents hold is counted where it is used. Zones are named by their position among
 //! those of all nodes.
 
-use super::alloc::Wanted;
+use super::wanted::Wanted;
 use crate::ctx::Reach;
 use crate::world::World;
 use coldset_engine::zone::{Mark, ReserveRights, Zone, ZoneClass, ZoneList, Zones};

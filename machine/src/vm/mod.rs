@@ -22,4 +22,5 @@ mod swap_in;
 pub mod tmpfs;
 mod unmap;
 pub mod walk;
+pub(crate) mod wanted;
 mod zeroes;

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::mem::folio::{pages_of, MAX_ORDER};
 use crate::mem::{Backing, Slot};
 use crate::sim::TimeClass;
-use crate::vm::alloc::Wanted;
+use crate::vm::wanted::Wanted;
 use crate::world::World;
 use coldset_engine::{Flags, FolioId, MemcgId, NewFolio, ObjectId};
 use std::ops::Range;
