@@ -371,10 +371,12 @@ mod tests {
     #[test]
     fn pages_to_write_go_where_less_is_dirty() {
         // A tenth of the 1000 - 40 dirtyable pages of a node may be dirty.
-        for whole in [true, false] {
-            assert_eq!(after_writing(0, 50, whole).0, [950, 1000]);
-            assert_eq!(after_writing(0, 100, whole).0, [904, 996], "{whole}");
-        }
+        assert_eq!(after_writing(0, 50, true).0, [950, 1000]);
+        assert_eq!(after_writing(0, 100, true).0, [904, 996]);
+        // While old contents are read, pages may be written back, and leave room for others.
+        let [first, next] = after_writing(0, 100, false).0;
+        assert!((900..=904).contains(&first), "{first}");
+        assert_eq!(first + next, 1900);
         let read = after_writing(180, 0, true).0;
         assert_eq!(read, [820, 1000], "pages to read do not");
     }
