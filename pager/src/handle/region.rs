@@ -167,6 +167,8 @@ impl Region {
         meanwhile();
         let mut core = res.core();
         core.remove(area);
+        // The group would be charged for what waits in a batch until others have filled it.
+        core.policy.drain();
         core.policy.close(area.book());
         area.forget_tables();
         if area.is_anon() {

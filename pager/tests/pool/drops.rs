@@ -165,6 +165,25 @@ fn memory_dropped_beside_reclaim() {
 
 /// The last handle goes while its threads are at work.
 #[test]
+fn nothing_is_charged_once_its_region_is_gone() {
+    let _alone = alone();
+    for mode in MODES {
+        for policy in POLICIES {
+            let Some(p) = pool(mode, policy) else { break };
+            // Few enough to be still in the batch of pages that wait for the lists.
+            let charged = || p.stats().engine("anon_pages").unwrap();
+            let r = p.anonymous(16 * PAGE).unwrap();
+            for page in 0..3 {
+                swap(&r, page, 1);
+            }
+            assert!(charged() > 0, "{mode:?}, {policy}");
+            drop(r);
+            assert_eq!(charged(), 0, "{mode:?}, {policy}");
+        }
+    }
+}
+
+#[test]
 fn pools_closed_at_work() {
     let _alone = alone();
     for mode in MODES {
