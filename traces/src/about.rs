@@ -61,6 +61,12 @@ impl About {
         steps.any(|kind| kind == StepKind::Advise)
     }
 
+    /// It says what programs asked for, and so which accesses were one call: those that a step announces, and no others.
+    pub fn has_calls(&self) -> bool {
+        let mut steps = self.events.iter().map(|e| e.step.kind);
+        steps.any(|kind| matches!(kind, StepKind::Call | StepKind::Advise))
+    }
+
     /// Whether they do anything, of all tasks up to the highest number.
     pub fn present(&self) -> Vec<bool> {
         let mut present = self.acting.clone();

@@ -254,8 +254,8 @@ pub struct ReplayArgs {
     /// What the files are on: a write takes the mark of a page away on f2fs, and leaves it on ext4
     #[arg(long, value_enum, default_value = "ext4")]
     pub file_system: FileSystemArg,
-    /// A file system that makes folios of up to 256 pages where that much is written at once; writes of
-    /// neighbouring whole pages are one call of up to 1 MiB
+    /// A file system that makes folios of up to 256 pages where that much is written at once; where the
+    /// trace does not say what a call was, writes of neighbouring whole pages are one of up to 1 MiB
     #[arg(long, value_enum, default_value = "off")]
     pub large_folios: OnOff,
     /// Extents that each file consists of on its device. An inode has room for four; of more, blocks of the file system

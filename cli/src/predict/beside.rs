@@ -25,6 +25,8 @@ pub struct Beside {
     setting: Setting,
     /// The trace has advice, and the device's read-ahead comes on top.
     read_ahead: bool,
+    /// The kernel made large folios of its files.
+    large_folios: bool,
     /// Variants whose replay did not come to the end of the trace, and why.
     ended: Vec<(String, String)>,
 }
@@ -79,8 +81,9 @@ pub fn beside(
     Ok(Beside {
         table,
         variants: plan.variants,
-        setting,
         read_ahead: trace.has_advice(),
+        large_folios: setting.folio_order(trace) > 0,
+        setting,
         ended,
     })
 }
@@ -171,6 +174,9 @@ impl Beside {
         if self.read_ahead {
             with.push(format!("read-ahead of {} KiB", s.read_ahead_kb));
         }
+        if self.large_folios {
+            with.push("large folios".to_owned());
+        }
         for (name, ratio) in [
             ("dirty_ratio", s.dirty.ratio),
             ("dirty_background_ratio", s.dirty.background_ratio),
@@ -230,6 +236,7 @@ impl Beside {
             "fault_around_bytes": u64::from(s.fault_around) * PAGE,
             "fault_around_assumed": s.assumed,
             "read_ahead_kb": self.read_ahead.then_some(s.read_ahead_kb),
+            "large_folios": self.large_folios,
             "file_system": s.file_system.name(),
             "dirty_ratio": s.dirty.ratio,
             "dirty_background_ratio": s.dirty.background_ratio,

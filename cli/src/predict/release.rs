@@ -14,6 +14,12 @@ pub(super) fn ends_slices_by_timer(label: &str) -> bool {
     version(label).is_some_and(|version| version >= (7, 0))
 }
 
+/// Its ext4 makes large folios: that of 6.18 and of what follows does, that of 6.12 does not
+/// (`docs/rules/large-folios.md`); 6.16 brought them.
+pub(super) fn has_large_folios(label: &str) -> bool {
+    version(label).is_some_and(|version| version >= (6, 16))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,5 +35,7 @@ mod tests {
         }
         assert!(ends_slices_by_timer("7.2.13+deb14-cloud-amd64 mglru 0x7"));
         assert!(!ends_slices_by_timer("6.18.15+deb13-cloud-amd64 mglru 0x7"));
+        assert!(has_large_folios("6.18.15+deb13-cloud-amd64 mglru 0x7"));
+        assert!(!has_large_folios("6.12.117+deb13-cloud-amd64 mglru 0x7"));
     }
 }

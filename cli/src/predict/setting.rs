@@ -1,14 +1,15 @@
 //! The settings of a run that was measured, as far as the lab has them.
 
 use super::near::LIMITS;
-use super::release::ends_slices_by_timer;
+use super::release::{ends_slices_by_timer, has_large_folios};
 use super::times::{each_time, reads_most, times};
 use super::{Room, PAGE};
 use crate::args::{RunsArgs, TaskArgs};
 use crate::error::Failure;
 use coldset_lab::experiment::{Costs, DirtySettings};
 use coldset_lab::replay::{
-    in_virtual_time, Clock, FileDevice, Inodes, Limit, ReplaySettings, READ_AHEAD_KB,
+    in_virtual_time, Clock, FileDevice, Inodes, Limit, ReplaySettings, LARGE_FOLIO_ORDER,
+    READ_AHEAD_KB,
 };
 use coldset_lab::report::ReplayResult;
 use coldset_lab::runner::{
@@ -71,6 +72,8 @@ pub struct Setting {
     pub(super) virtual_time: bool,
     /// The kernel ended slices by a timer.
     pub(super) timed_slices: bool,
+    /// The kernel's ext4 made large folios.
+    pub(super) large_folios: bool,
     /// What the run had and the lab has not.
     pub(super) without: Vec<String>,
 }
@@ -99,6 +102,7 @@ impl Setting {
             rooms: Vec::new(),
             virtual_time: false,
             timed_slices: false,
+            large_folios: false,
             without: Vec::new(),
         }
     }
@@ -195,6 +199,7 @@ impl Setting {
     pub fn on_kernel(self, label: &str) -> Self {
         Self {
             timed_slices: ends_slices_by_timer(label),
+            large_folios: has_large_folios(label),
             ..self
         }
     }
@@ -307,6 +312,7 @@ impl Setting {
                 inodes: Inodes::Root,
                 device: self.device,
                 file_system: self.file_system,
+                large_folios: self.folio_order(trace),
                 clock: self.clock.clone(),
                 costs: self.costs(),
                 shares_cpu: self.virtual_time && self.cpus == 1,
@@ -315,6 +321,16 @@ impl Setting {
             swap: Some(self.swap.clone()),
             low: self.low.clone(),
             ..ReplayPlan::new(variants, self.memory)
+        }
+    }
+
+    /// Greatest order of a folio of its files. A trace that says nothing of calls is played page by page, and not read
+    /// ahead.
+    pub(super) fn folio_order(&self, trace: &Trace) -> u8 {
+        let large = self.large_folios && self.file_system == FileSystem::Ext4;
+        match large && trace.has_calls() {
+            true => LARGE_FOLIO_ORDER,
+            false => 0,
         }
     }
 

@@ -6,8 +6,9 @@ use crate::args::RunsArgs;
 use coldset_lab::experiment::DirtySettings;
 use coldset_lab::replay::Clock;
 use coldset_lab::runner::{Size, SwapSpec};
-use coldset_lab::traces::{Op, OpKind, Trace};
+use coldset_lab::traces::{Event, Op, OpKind, Step, StepKind, Trace};
 use coldset_machine::device::DeviceKind;
+use coldset_machine::FileSystem;
 use coldset_play::machine::Description;
 use indexmap::IndexMap;
 use serde_json::json;
@@ -320,4 +321,39 @@ fn a_guest_in_virtual_time_shares_its_cpu_at_its_costs() {
     assert_eq!(shown.json()["costs"]["flush_page_ns"], 4_400);
     assert!(shown.lines()[0].contains("flush_page_ns 4400"));
     assert!(predicted(usual).json()["costs"].is_null());
+}
+
+/// A trace that says what a call was is played so, and read ahead; then the folios are those of the kernel's file system.
+#[test]
+fn folios_are_as_large_as_the_kernel_makes_them() {
+    let call = Step {
+        kind: StepKind::Call,
+        object: 0,
+        task: 0,
+        value: 1,
+    };
+    let calls = trace().with_events(vec![Event { at: 0, step: call }]);
+    let usual = Setting::of_guest(HALF, 1000, 60, 4096);
+    let order = |setting: &Setting, trace: &Trace| {
+        let plan = setting.plan(trace, Vec::new());
+        plan.settings.large_folios
+    };
+    let recent = usual
+        .clone()
+        .on_kernel("6.18.15+deb13-cloud-amd64 mglru 0x7");
+    assert_eq!(order(&recent, &calls), 8);
+    assert_eq!(order(&recent, &trace()), 0, "played page by page");
+    assert_eq!(order(&usual.on_kernel("6.12.117 mglru 0x7"), &calls), 0);
+    let f2fs = recent.clone().with_file_system(FileSystem::F2fs);
+    assert_eq!(order(&f2fs, &calls), 0);
+    let shown = beside(
+        &calls,
+        &["v618".into()],
+        recent,
+        IndexMap::new(),
+        Look::default(),
+    );
+    let shown = shown.unwrap();
+    assert_eq!(shown.json()["large_folios"], true);
+    assert!(shown.lines()[0].contains("large folios"));
 }

@@ -151,6 +151,7 @@ pub(super) struct Player<'a> {
     pub(super) clock: InlineClock,
     /// Steps of the trace that have been played.
     pub(super) stepped: usize,
+    joins_writes: bool,
     own: Option<OwnPages>,
     /// Before this access, what comes after it is next brought into the CPU's cache.
     next_look: usize,
@@ -236,6 +237,7 @@ impl<'a> Player<'a> {
             processes,
             clock,
             stepped: 0,
+            joins_writes: options.settings.joins_writes_of(trace),
             next_look: 0,
             points,
             sample_at: match options.sample_points {
@@ -398,7 +400,7 @@ impl<'a> Player<'a> {
     fn miss(&mut self, at: usize) -> Result<usize, OpError> {
         let op = self.window.from(at)[0];
         let played = match op.kind {
-            OpKind::WholeWrite if self.options.settings.large_folios > 0 => self.write_call(at),
+            OpKind::WholeWrite if self.joins_writes => self.write_call(at),
             _ => 1,
         };
         for _ in 0..played {
@@ -439,8 +441,7 @@ impl<'a> Player<'a> {
         Ok(played)
     }
 
-    /// Writes of whole pages from `at` on that are one call: a trace has a line for each page, and large
-    /// folios depend on how much is written at once.
+    /// Writes of whole pages from `at` on that are one call.
     fn write_call(&self, at: usize) -> usize {
         run_of(self.window.from(at).iter().copied(), WRITE_CALL_PAGES)
     }

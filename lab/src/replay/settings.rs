@@ -2,7 +2,7 @@
 
 use super::{Clock, FileDevice, FileExtents};
 use crate::experiment::{Costs, DirtySettings};
-use crate::traces::Order;
+use crate::traces::{About, Order};
 use coldset_machine::{FileSystem, ReadAhead, Thp, ZoneSpec};
 
 /// Whose write context inodes belong to (`docs/rules/writeback.md#owners`).
@@ -49,7 +49,7 @@ pub struct ReplaySettings {
     pub device: FileDevice,
     /// What the files are on.
     pub file_system: FileSystem,
-    /// Greatest order of a folio that its file system makes; 0: single pages.
+    /// Greatest order of a folio that its file system makes of what a call writes or reads ahead; 0: single pages.
     pub large_folios: u8,
     /// How its file system keeps where the pages of files are.
     pub extents: FileExtents,
@@ -109,5 +109,11 @@ impl ReplaySettings {
     /// or kswapd beside one.
     pub(super) fn in_machine_time(&self) -> bool {
         self.order.is_at_once() || self.limit != Limit::Cgroup
+    }
+
+    /// Successive writes of neighbouring whole pages are one call: large folios depend on how much is written at once, and
+    /// a trace that does not say what programs asked for has a line for each page.
+    pub(super) fn joins_writes_of(&self, trace: &About) -> bool {
+        self.large_folios > 0 && !trace.has_calls()
     }
 }

@@ -4,7 +4,7 @@
 use crate::ctx::Ctx;
 use crate::io::page_in::{Miss, MissStep, Purpose};
 use crate::io::read::OpenFile;
-use crate::io::read_ahead::{Advice, Limits, ReadAhead, Window};
+use crate::io::read_ahead::{counted, Advice, Limits, ReadAhead, Window};
 use crate::machine::Machine;
 use crate::mem::folio::pages_of;
 use crate::mem::{Backing, MappingId};
@@ -74,9 +74,9 @@ impl World {
         wanted: Range<u32>,
     ) -> Option<Window> {
         self.take_mark(ctx, file.object, wanted.start, |w, limits, folio| {
-            let (at, pages) = (folio.start, wanted.end - folio.start);
-            let missing = |most| w.missing_after(file.object, at, most);
-            file.update_window(|window| window.marked(limits, folio, pages, missing))
+            let pages = wanted.end - folio.start;
+            let missing = |most| w.missing_behind(file.object, &folio, most);
+            file.update_window(|window| window.marked(limits, &folio, pages, missing))
         })
     }
 
@@ -132,9 +132,8 @@ impl World {
         }
         let mut faults = m.faults;
         let window = self.take_mark(ctx, object, page, |w, limits, folio| {
-            let at = folio.start;
-            let missing = |most| w.missing_after(object, at, most);
-            let window = faults.marked(limits, folio, missing);
+            let missing = |most| w.missing_behind(object, &folio, most);
+            let window = faults.marked(limits, &folio, missing);
             w.mappings[mapping.0 as usize].faults = faults;
             window
         });
@@ -211,17 +210,40 @@ impl World {
     /// Cached pages directly before `page`, counting no further than `most`.
     fn cached_before(&self, object: ObjectId, page: u32, most: u32) -> u32 {
         let object = &self.objects[object.idx()];
-        let cached = |page: &u32| object.word(*page).folio().is_some();
-        let range = page.saturating_sub(most)..page;
-        range.rev().take_while(cached).count() as u32
+        counted::before(page, most, |page| {
+            let id = object.word(page).folio()?;
+            Some(pages_of(self.engine.folio(id)))
+        })
     }
 
-    /// The first page after `page` that is not cached, no more than `most` away.
-    fn missing_after(&self, object: ObjectId, page: u32, most: u32) -> Option<u32> {
+    /// The first page behind that with which `folio` begins that is not cached, no more than `most` away.
+    fn missing_behind(&self, object: ObjectId, folio: &Range<u32>, most: u32) -> Option<u32> {
         let object = &self.objects[object.idx()];
         let last = object.pages().saturating_sub(1);
-        let end = page.saturating_add(most).min(last);
-        (page + 1..=end).find(|page| object.word(*page).folio().is_none())
+        counted::missing_behind(folio, most, last, |page| {
+            object.word(page).folio().is_some()
+        })
+    }
+
+    /// The window as far as it can be read into folios as large as it asks for, and the rest, which is read into single pages: from the
+    /// first folio on in whose place something is cached.
+    fn parts(&self, object: ObjectId, window: Window) -> [Window; 2] {
+        let pages = window.pages.clone();
+        let mut at = pages.start;
+        while window.order > 0 && at < pages.end {
+            let fits = (pages.end - at).ilog2().min(at.trailing_zeros());
+            let folio = at..at + (1 << fits.min(window.order.into()));
+            if self.missing_run(object, folio.clone()) != folio {
+                break;
+            }
+            at = folio.end;
+        }
+        let part = |pages, order| Window {
+            pages,
+            order,
+            ..window
+        };
+        [part(pages.start..at, window.order), part(at..pages.end, 0)]
     }
 
     /// The first run of pages in `range` that are not cached.
@@ -244,11 +266,25 @@ impl Machine {
         window: Window,
         purpose: Purpose,
     ) {
+        let [large, single] = self.w.borrow().parts(object, window);
+        if self.read_runs(ctx, object, large, purpose).await {
+            self.read_runs(ctx, object, single, purpose).await;
+        }
+    }
+
+    /// The same for a part of a window. Returns whether there is memory for more.
+    async fn read_runs(
+        &self,
+        ctx: &Ctx,
+        object: ObjectId,
+        window: Window,
+        purpose: Purpose,
+    ) -> bool {
         let mut at = window.pages.start;
         loop {
             let run = self.w.borrow().missing_run(object, at..window.pages.end);
             if run.is_empty() {
-                return;
+                return true;
             }
             at = run.start;
             let run = Window {
@@ -261,13 +297,13 @@ impl Machine {
                 match step {
                     MissStep::Memory(lack) => {
                         if self.supply(ctx, &mut miss, lack).await.is_err() {
-                            return;
+                            return false;
                         }
                     }
                     MissStep::Block(block) => {
                         let read = self.read_block(ctx, object, block, purpose).await;
                         if read.is_err() {
-                            return;
+                            return false;
                         }
                     }
                     MissStep::Cached(_) => {
@@ -284,7 +320,7 @@ impl Machine {
                 }
             }
             if miss.short {
-                return;
+                return false;
             }
         }
     }

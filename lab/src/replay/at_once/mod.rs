@@ -29,7 +29,7 @@ struct Stage {
     places: RefCell<Places>,
     pace: bool,
     clock: Option<Clock>,
-    large_folios: bool,
+    joins_writes: bool,
     lead: Lead,
     folds: RefCell<Folds>,
     /// Accesses from sample to sample; 0: there are none.
@@ -97,7 +97,7 @@ pub(super) fn play(
         places: RefCell::new(Places::create(&machine, trace, &options.settings)),
         pace,
         clock: options.settings.clock.clone(),
-        large_folios: options.settings.large_folios > 0,
+        joins_writes: options.settings.joins_writes_of(trace),
         lead: Lead::new(options.settings.order.lead(), first, &machine.sim),
         folds: RefCell::new(Folds::new(options)),
         sample_every: match options.sample_points {
@@ -279,7 +279,7 @@ impl Task {
     /// How many of the accesses from there on are one call.
     fn call_at(&self, at: usize, stage: &Stage, announced: usize) -> usize {
         let most = match self.work[at].1 {
-            Record::Access(op) if op.kind == OpKind::WholeWrite && stage.large_folios => {
+            Record::Access(op) if op.kind == OpKind::WholeWrite && stage.joins_writes => {
                 announced.max(WRITE_CALL_PAGES)
             }
             Record::Access(op) if op.kind.is_call() => announced,

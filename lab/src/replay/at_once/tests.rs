@@ -332,3 +332,42 @@ fn marks_above_the_memory_are_refused() {
         );
     }
 }
+
+/// With large folios: a trace that says what a call was has no others. Pages that are written one by one are as many folios.
+#[test]
+fn calls_are_those_that_a_trace_announces() {
+    const PAGES: u32 = 320;
+    let write = |page| Op {
+        kind: OpKind::WholeWrite,
+        object: 0,
+        task: 0,
+        page,
+    };
+    let written = || Trace::from_ops((0..PAGES).map(write).collect());
+    let with_calls = |at: &[u64]| {
+        let call = |&at: &u64| step(at, StepKind::Call, 0, 4);
+        written().with_events(at.iter().map(call).collect())
+    };
+    let every_fourth: Vec<u64> = (0..u64::from(PAGES)).step_by(4).collect();
+    for (trace, folios) in [
+        (written(), 2),
+        (with_calls(&every_fourth), PAGES / 4),
+        // The last one empties the batch of single pages.
+        (with_calls(&[8, u64::from(PAGES) - 4]), PAGES - 6),
+    ] {
+        for order in [Order::Strict, Order::PerTask] {
+            let options = ReplayOptions {
+                settings: ReplaySettings {
+                    large_folios: 8,
+                    order,
+                    ..ReplaySettings::default()
+                },
+                check: true,
+                ..ReplayOptions::new(LIMIT)
+            };
+            let done = replay(&trace, "v618", &options).unwrap();
+            let inserted = done.counters.iter().find(|c| c.0 == "lru_add_list_ops");
+            assert_eq!(inserted.unwrap().1, i64::from(folios), "{order}");
+        }
+    }
+}

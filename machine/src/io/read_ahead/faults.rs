@@ -73,7 +73,7 @@ impl FaultWindow {
     pub(crate) fn marked(
         &mut self,
         limits: Limits,
-        folio: Range<u32>,
+        folio: &Range<u32>,
         missing: impl FnOnce(u32) -> Option<u32>,
     ) -> Option<Window> {
         let limits = self.limits(limits);

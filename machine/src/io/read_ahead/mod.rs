@@ -2,9 +2,9 @@
 //! file and the mark that starts the next one (`docs/rules/read-ahead.md`). Nothing but arithmetic: what
 //! is cached is asked of the caller.
 
+pub(crate) mod counted;
 mod faults;
 
-use crate::mem::folio::MAX_ORDER;
 use coldset_engine::ids::PAGE_SIZE;
 pub(crate) use faults::FaultWindow;
 use std::ops::Range;
@@ -49,7 +49,7 @@ pub(crate) struct Window {
     pub(crate) needed: u32,
     /// The page whose use starts the next window, if it is newly read.
     pub(crate) mark: Option<u32>,
-    /// Greatest order of the folios to read it into.
+    /// Greatest order of the folios to read it into, as far as nothing cached is in their way.
     pub(crate) order: u8,
 }
 
@@ -120,10 +120,7 @@ impl Limits {
     }
 }
 
-/// An asynchronous window of single pages ends at a multiple of this power of two, if something remains
-/// of it; one that is smaller, of its own size.
-const ALIGN: u8 = 2;
-/// By so much the order of folios grows from one asynchronous window to the next.
+/// By so much the order that an asynchronous window asks for is greater than that of the folios of the last one.
 const ORDER_STEP: u8 = 2;
 
 /// The read-ahead state of an open file.
@@ -136,7 +133,7 @@ pub(crate) struct FileWindow {
     /// Page of the position where the last read ended.
     last: u32,
     advice: Advice,
-    /// Order of folios that the last asynchronous window wanted.
+    /// Greatest order of the folios of the last window.
     order: u8,
 }
 
@@ -210,11 +207,11 @@ impl FileWindow {
     }
 
     /// A read that wants `pages` from the first page of `folio` on has met the mark there. `missing` finds
-    /// the first page after that one that is not cached, looking at no more than its argument.
+    /// the first page after that one that is not cached, no farther away than its argument.
     pub(crate) fn marked(
         &mut self,
         limits: Limits,
-        folio: Range<u32>,
+        folio: &Range<u32>,
         pages: u32,
         missing: impl FnOnce(u32) -> Option<u32>,
     ) -> Option<Window> {
@@ -232,22 +229,19 @@ impl FileWindow {
             self.size = next((start - at).saturating_add(pages), max);
         }
         let end = self.start.saturating_add(self.size);
-        self.order = (self.order + ORDER_STEP).min(MAX_ORDER);
-        let fits = self.size.checked_ilog2().unwrap_or(0) as u8;
-        let (order, align) = match limits.order {
-            0 => (0, ALIGN.min(fits)),
-            largest => {
-                let order = self.order.min(largest).min(fits);
-                (order, order)
-            }
+        let asked = match limits.order {
+            0 => ORDER_STEP,
+            largest => (self.order + ORDER_STEP).min(largest),
         };
-        let cut = end % (1 << align);
+        let cut = end % (1 << max.trailing_zeros().min(asked.into()));
         if cut < self.size {
             self.size -= cut;
         }
         self.ahead = self.size;
+        let fits = self.size.checked_ilog2().unwrap_or(0) as u8;
+        self.order = asked.min(fits).min(limits.order);
         Some(Window {
-            order,
+            order: self.order,
             ..self.window()
         })
     }

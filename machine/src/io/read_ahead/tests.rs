@@ -51,6 +51,9 @@ trait Reader {
     }
 }
 
+/// The same with large folios (`scripts/read-ahead-on-kernels`): `FIRST^ORDER` of each folio that a read brought in.
+const LARGE: &str = include_str!("large.txt");
+
 fn as_the_kernel<R: Reader>(new: impl Fn(u32) -> R) {
     assert!(KERNEL.lines().count() > 40);
     for line in KERNEL.lines() {
@@ -135,7 +138,9 @@ impl Reader for Cache {
                         let last = (at + most).min(FILE - 1);
                         (at + 1..=last).find(|&p| cache[p as usize].is_none())
                     };
-                    let window = self.file.marked(self.limits, at..at + 1, end - at, missing);
+                    let window = self
+                        .file
+                        .marked(self.limits, &(at..at + 1), end - at, missing);
                     self.pages[at as usize] = Some(false);
                     if let Some(window) = window {
                         self.bring_in(at, end - at, window);
@@ -175,6 +180,17 @@ impl Host {
         let mut cfg = MachineConfig::new(preset("v5").unwrap());
         cfg.file_system = file_system;
         cfg.read_ahead = read_ahead;
+        Self::of(cfg, limit)
+    }
+
+    fn with_folios(order: u8, read_ahead: ReadAhead) -> Self {
+        let mut cfg = MachineConfig::new(preset("v5").unwrap());
+        cfg.large_folios = order;
+        cfg.read_ahead = read_ahead;
+        Self::of(cfg, 4096)
+    }
+
+    fn of(mut cfg: MachineConfig, limit: u64) -> Self {
         cfg.check = true;
         let run = MachineRun::new(&cfg).unwrap();
         let m = run.machine.clone();
@@ -218,6 +234,16 @@ impl Host {
         w.engine.folio_set(id, flags);
     }
 
+    /// The first page and the order of each that is cached.
+    fn folios(&self) -> Vec<(u32, u8)> {
+        let w = self.run.machine.world();
+        let of = |page| Some((page, w.object(self.object).word(page).folio()?));
+        let mut found: Vec<_> = (0..FILE).filter_map(of).collect();
+        found.dedup_by_key(|f| f.1);
+        let with_order = |(page, id)| (page, w.engine.folio(id).order());
+        found.into_iter().map(with_order).collect()
+    }
+
     fn count(&self, counter: Counter) -> i64 {
         let w = self.run.machine.world();
         w.engine.memcgs.live(self.ctx.memcg, counter)
@@ -253,6 +279,39 @@ impl Reader for Host {
 #[test]
 fn the_machine_reads_what_a_kernel_reads() {
     as_the_kernel(Host::windows);
+}
+
+#[test]
+fn windows_fill_the_folios_of_a_kernel() {
+    assert!(LARGE.lines().count() > 80);
+    let mut wrong = Vec::new();
+    for line in LARGE.lines() {
+        let mut words = line.split(' ');
+        let name = words.next().unwrap();
+        let kb = number(words.next().unwrap());
+        let mut host = Host::with_folios(9, ReadAhead::Windows { kb });
+        for word in words {
+            if let Some(advice) = advice(word) {
+                host.advise(advice);
+                continue;
+            }
+            let (read, seen) = word.split_once('=').unwrap();
+            let (page, pages) = read.split_once('+').unwrap_or((read, "1"));
+            let before = host.folios();
+            host.read(number(page), number(pages));
+            let new = host.folios().into_iter().filter(|f| !before.contains(f));
+            let new: Vec<String> = new
+                .map(|(first, order)| format!("{first}^{order}"))
+                .collect();
+            let mut seen: Vec<&str> = seen.split(',').filter(|f| !f.is_empty()).collect();
+            seen.sort_by_key(|f| number(f.split_once('^').unwrap().0));
+            if new != seen {
+                wrong.push(format!("{name} {kb}: {read}: {new:?}, the kernel {seen:?}"));
+                break;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} {}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
@@ -547,10 +606,10 @@ impl Model {
             larger(gap + wanted)
         };
         self.to = self.from + size;
-        let multiple = match size {
-            0 | 1 => 1,
-            2 | 3 => 2,
-            _ => 4,
+        let multiple = match most {
+            n if n % 4 == 0 => 4,
+            n if n % 2 == 0 => 2,
+            _ => 1,
         };
         let end = self.to / multiple * multiple;
         if end > self.from {
