@@ -130,6 +130,10 @@ pub struct MachineConfig {
     /// Neighbours that a fault maps count as hits, which lets faults read round them for longer (up to
     /// 7.1; `docs/rules/read-ahead.md`).
     pub neighbours_are_hits: bool,
+    /// Windows that a mark starts end at a multiple of four pages, or of larger folios (6.18; `docs/rules/read-ahead.md#kernels`).
+    pub windows_are_cut: bool,
+    /// Of the cached pages before a miss, one less than the largest window has is counted (up to 7.1).
+    pub counts_one_less: bool,
     /// The swap cache is not bypassed for synchronous swap devices (7.0; `docs/rules/swap.md`).
     pub swap_cache_always: bool,
     /// Compressed contents of a page are kept on the page's node if it has room (6.16); off: on that of the CPU that reclaims
@@ -166,6 +170,8 @@ impl MachineConfig {
             cpus: 1,
             lazy_cpumask: !switches.is_612(),
             neighbours_are_hits: !switches.counters_72,
+            windows_are_cut: !switches.is_612(),
+            counts_one_less: !switches.counters_72,
             swap_cache_always: switches.swap_cache_always,
             compressed_near_page: !switches.is_612(),
             inline_on_cpu: false,

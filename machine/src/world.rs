@@ -5,7 +5,7 @@ use crate::ctx::Reach;
 use crate::daemon::state::{FlusherState, KswapdState, OomReport, Proc};
 use crate::device::{Device, FaultPlan};
 use crate::io::file_system::FileSystem;
-use crate::io::read_ahead::ReadAhead;
+use crate::io::read_ahead::{ReadAhead, WindowRules};
 use crate::mem::folio::MAX_ORDER;
 use crate::mem::index_blocks::Buffers;
 use crate::mem::{Mapping, MappingId, Object, Slot};
@@ -77,6 +77,8 @@ pub struct World {
     pub(crate) thp: Thp,
     pub(crate) page_cluster: u32,
     pub(crate) neighbours_are_hits: bool,
+    /// What is different about windows from kernel to kernel.
+    pub(crate) window_rules: WindowRules,
     pub(crate) swap_cache_always: bool,
     pub(crate) compressed_near_page: bool,
     pub(crate) kernel: Option<KernelMemory>,
@@ -208,6 +210,10 @@ impl World {
             thp: cfg.thp,
             page_cluster: cfg.page_cluster,
             neighbours_are_hits: cfg.neighbours_are_hits,
+            window_rules: WindowRules {
+                are_cut: cfg.windows_are_cut,
+                counts_one_less: cfg.counts_one_less,
+            },
             swap_cache_always: cfg.swap_cache_always,
             compressed_near_page: cfg.compressed_near_page,
             kernel: cfg.kernel_memory.then(|| KernelMemory {

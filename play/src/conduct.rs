@@ -145,10 +145,17 @@ pub(crate) fn conduct(
 ) -> Result<(), Stop> {
     let lead;
     let feeders = match order {
-        Order::Strict => vec![whole(work, lines)],
+        Order::Strict => {
+            lead = Lead::new(None, Vec::new());
+            vec![whole(work, lines)]
+        }
         Order::PerTask | Order::Within(_) => {
             let mut feeders = apart(work, cast, lines);
-            let first = |f: &Feeder<'_>| f.places.first().copied().unwrap_or(u64::MAX);
+            // Who is yet to begin holds nobody up before that, whatever the trace has said of it.
+            let first = |f: &Feeder<'_>| match f.work.is_empty() {
+                true => u64::MAX,
+                false => f.begins,
+            };
             lead = Lead::new(order.lead(), feeders.iter().map(first).collect());
             for (number, feeder) in feeders.iter_mut().enumerate() {
                 feeder.runner = Some(lead.runner(number));
@@ -174,10 +181,12 @@ pub(crate) fn conduct(
                 Ok(Err(seat)) if stop.is_ok() => {
                     stop = Err(Stop::Lost(seat));
                     end(Some(seat));
+                    lead.end();
                 }
                 Err(RecvTimeoutError::Timeout) if stop.is_ok() && !go_on() => {
                     stop = Err(Stop::Interrupted);
                     end(None);
+                    lead.end();
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
                 _ => {}
@@ -247,6 +256,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
     use std::sync::{Arc, Condvar, Mutex};
     use std::thread::JoinHandle;
+    use std::time::Instant;
 
     /// Who has done which page, in the order of time.
     type Log = Arc<Mutex<Vec<(usize, Op)>>>;
@@ -408,6 +418,41 @@ mod tests {
         let all = Answer::of(lines.iter().map(Line::last_report));
         assert_eq!(all.done, trace.ops().len() as u64);
         assert_eq!(reached.into_inner(), all.done);
+    }
+
+    /// The second says at the beginning whose thread it is, and begins to work long after that.
+    #[test]
+    fn who_is_yet_to_begin_holds_nobody_up() {
+        const FIRST: u64 = 4 * BEGINNING;
+        let op = |page| Op {
+            kind: OpKind::Pread,
+            object: 0,
+            task: u16::from(page >= FIRST as u32),
+            page,
+        };
+        let process = Step {
+            kind: StepKind::Process,
+            object: 0,
+            task: 1,
+            value: 0,
+        };
+        let said = vec![Event {
+            at: 0,
+            step: process,
+        }];
+        let trace = Trace::from_ops((0..FIRST as u32 + 100).map(op).collect()).with_events(said);
+        let cast = cast(&trace);
+        let work: Vec<Record> = trace.records().collect();
+        for order in [Order::Within(16), Order::PerTask] {
+            let log = Log::default();
+            let mut lines = crew(&cast, &log, |_| Duration::ZERO);
+            let what = (work.as_slice(), &cast, order);
+            let begun = Instant::now();
+            let patient = || begun.elapsed() < Duration::from_secs(60);
+            let done = conduct(what, &mut lines, 1, |_, _| {}, |_| {}, patient);
+            assert_eq!(done, Ok(()), "{order}");
+            assert_eq!(log.lock().unwrap().len() as u64, FIRST + 100);
+        }
     }
 
     /// Two tasks of which the first waits in its first access until the second has done all of its own.

@@ -21,6 +21,8 @@ struct Course {
     done: u64,
     /// By feeder: what it waits for.
     waiting: Vec<Option<Until>>,
+    /// Nobody waits any more.
+    over: bool,
 }
 
 /// What a feeder waits for.
@@ -45,16 +47,17 @@ impl Course {
     }
 
     fn has(&self, last: u64, until: Until) -> bool {
-        match until {
+        let reached = match until {
             // Who has ended early does no more.
             Until::Begun { first } => self.done + BEGINNING >= first || last >= first,
             Until::Reached { least } => last >= least,
-        }
+        };
+        reached || self.over
     }
 }
 
 impl Lead {
-    /// Of feeders whose first accesses are these.
+    /// Of feeders that begin with these accesses.
     pub fn new(most: Option<u64>, first: Vec<u64>) -> Self {
         Self {
             most,
@@ -63,8 +66,16 @@ impl Lead {
                 waiting: vec![None; first.len()],
                 next: first,
                 done: 0,
+                over: false,
             }),
         }
+    }
+
+    /// The work ends before it is done: nobody is to wait for the others.
+    pub fn end(&self) {
+        let mut course = self.course();
+        course.over = true;
+        self.wake(&course);
     }
 
     /// The place of a feeder.

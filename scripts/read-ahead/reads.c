@@ -1,4 +1,4 @@
-// Reads a file as programs say, and after each read, which folios are in the page cache that had not been there.
+// Reads and writes a file as programs say, and tells after each call which folios are in the page cache that had not been there.
 #define _GNU_SOURCE
 #include "../guest.h"
 #include <fcntl.h>
@@ -36,14 +36,15 @@ static void folios(void) {
 	fclose(f);
 }
 
-// A line: name, read_ahead_kb, advice, and PAGE+PAGES for each read; R, S and N are advice in between.
+// A line: name, read_ahead_kb, advice, and PAGE+PAGES for each read, wPAGE+PAGES for each write; R, S and N are advice in between.
 static void program(char *line, const char *file) {
 	static const struct { char letter; int advice; } ADVICE[] = {
 		{'n', POSIX_FADV_NORMAL}, {'r', POSIX_FADV_RANDOM}, {'s', POSIX_FADV_SEQUENTIAL}};
 	char *rest = line, *name = strsep(&rest, " "), *kb = strsep(&rest, " "), *word;
 	set("/sys/block/nullb0/queue/read_ahead_kb", kb);
-	int fd = open(file, O_RDONLY);
+	int fd = open(file, O_RDWR);
 	check(fd >= 0, file);
+	check(!fsync(fd), "fsync");
 	check(!posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), "fadvise");
 	printf("@PROGRAM %s %s", name, kb);
 	while ((word = strsep(&rest, " \n"))) {
@@ -59,10 +60,14 @@ static void program(char *line, const char *file) {
 			printf(" %s", word);
 			continue;
 		}
-		check(sscanf(word, "%lu+%lu", &page, &pages) >= 1, word);
+		int writes = word[0] == 'w';
+		check(sscanf(word + writes, "%lu+%lu", &page, &pages) >= 1, word);
 		set_in(TRACING, "trace", "");
 		set_in(TRACING, "tracing_on", "1");
-		check(pread(fd, buffer, pages * PAGE, page * PAGE) > 0, "pread");
+		if (writes)
+			check(pwrite(fd, buffer, pages * PAGE, page * PAGE) == (ssize_t)(pages * PAGE), "pwrite");
+		else
+			check(pread(fd, buffer, pages * PAGE, page * PAGE) > 0, "pread");
 		set_in(TRACING, "tracing_on", "0");
 		printf(" %s=", word);
 		folios();

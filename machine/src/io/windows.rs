@@ -204,7 +204,8 @@ impl World {
             return None;
         };
         let request = self.devices[device].spec().max_req_bytes;
-        Some(Limits::new(kb, request, self.large_folios[device]))
+        let order = self.large_folios[device];
+        Some(Limits::new(kb, request, order, self.window_rules))
     }
 
     /// Cached pages directly before `page`, counting no further than `most`.

@@ -32,6 +32,8 @@ pub(crate) fn before(page: u32, most: u32, folio: impl Fn(u32) -> Option<Range<u
         };
         counted = next;
         looked = match (looked / BLOCK, looked % BLOCK) {
+            // Counted and looked at are one again.
+            (_, 0) if counted == looked => looked,
             (0, 0) => break,
             (block, 0) => (block - 1) * BLOCK + counted % BLOCK,
             _ => looked - 1,

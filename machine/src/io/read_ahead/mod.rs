@@ -91,11 +91,21 @@ pub(crate) struct Limits {
     pub(crate) request: u32,
     /// Greatest order of a folio; 0: single pages.
     pub(crate) order: u8,
+    pub(crate) rules: WindowRules,
+}
+
+/// What differs from kernel to kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WindowRules {
+    /// A window that a mark starts ends at a multiple of the folios that it asks for.
+    pub(crate) are_cut: bool,
+    /// Before a miss, one page less than the largest window has is counted.
+    pub(crate) counts_one_less: bool,
 }
 
 impl Limits {
     /// `request_bytes`: 0 if the device takes any. `order`: of the largest folio.
-    pub(crate) fn new(kb: u32, request_bytes: u64, order: u8) -> Self {
+    pub(crate) fn new(kb: u32, request_bytes: u64, order: u8, rules: WindowRules) -> Self {
         let pages = |bytes: u64| u32::try_from(bytes / PAGE_SIZE).unwrap_or(u32::MAX);
         Self {
             window: pages(u64::from(kb) * 1024),
@@ -104,6 +114,7 @@ impl Limits {
                 bytes => pages(bytes),
             },
             order,
+            rules,
         }
     }
 
@@ -189,7 +200,7 @@ impl FileWindow {
                 Some(more) => more,
             };
         } else {
-            let before = cached(max);
+            let before = cached(max - u32::from(limits.rules.counts_one_less));
             if before <= pages {
                 return no_window(pages);
             }
@@ -234,7 +245,7 @@ impl FileWindow {
             largest => (self.order + ORDER_STEP).min(largest),
         };
         let cut = end % (1 << max.trailing_zeros().min(asked.into()));
-        if cut < self.size {
+        if limits.rules.are_cut && cut < self.size {
             self.size -= cut;
         }
         self.ahead = self.size;
