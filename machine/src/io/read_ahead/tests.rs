@@ -51,7 +51,8 @@ trait Reader {
     }
 }
 
-/// The same with large folios (`scripts/read-ahead-on-kernels`): `FIRST^ORDER` of each folio that a read brought in.
+/// The same with large folios (`scripts/read-ahead-on-kernels`): `FIRST^ORDER` of each folio that a read brought in, or a write,
+/// `wPAGE+PAGES`.
 const LARGE: &str = include_str!("large.txt");
 
 /// The same, where kernels differ; the preset of the kernel comes first.
@@ -230,6 +231,12 @@ impl Host {
         w.write_cached(&self.ctx, self.object, page, id);
     }
 
+    fn write_call(&mut self, page: u32, pages: u32) {
+        let m = self.run.machine.clone();
+        let write = m.write(&self.ctx, self.object, page, pages, true);
+        self.run.run_inline(&self.ctx, write).unwrap();
+    }
+
     fn flags(&self, page: u32) -> Flags {
         let w = self.run.machine.world();
         let id = w.object(self.object).word(page).folio().unwrap();
@@ -304,7 +311,10 @@ fn fills_folios<'a>(variant: &str, order: u8, programs: impl Iterator<Item = &'a
             let (read, seen) = word.split_once('=').unwrap();
             let (page, pages) = read.split_once('+').unwrap_or((read, "1"));
             let before = host.folios();
-            host.read(number(page), number(pages));
+            match page.strip_prefix('w') {
+                Some(page) => host.write_call(number(page), number(pages)),
+                None => host.read(number(page), number(pages)),
+            }
             let mut new = host.folios();
             new.retain(|f| !before.contains(f));
             let folio = |f: &str| {
