@@ -12,6 +12,11 @@ use super::sched::{ContextSwitch, SimState, TaskSlot};
 use super::task::{Affinity, Task};
 use super::task_ctx::{RunState, TaskCtx, TaskId};
 
+/// Waits of fewer ticks than this end at any tick; of fewer than eight times as many, at every eighth; and so on.
+const WHEEL_LEVEL: u64 = 63;
+/// Longest distance of the ticks at which waits end.
+const WHEEL_COARSEST: u64 = 1 << 24;
+
 /// A cheap handle on the simulation: clock, tasks, CPUs. Clones refer to the same simulation.
 ///
 /// The handle does not keep the tasks alive: they belong to the [`Executor`](super::Executor).
@@ -268,14 +273,22 @@ impl Sim {
         (now / tick + 1) * tick
     }
 
-    /// The tick boundary at which a wait of `ticks` jiffies that begins at `now` ends, ns. A wait
-    /// of one tick ends at the next boundary; a wait of none at once.
+    /// The tick boundary at which a wait of `ticks` jiffies that begins at `now` ends, ns. A wait of none ends at once.
+    ///
+    /// Never early, so a wait of one tick ends at the second boundary. Long waits end at a multiple of 8, 64, ... ticks
+    /// (`docs/rules/machine.md`).
     #[must_use]
     pub fn ticks_end(&self, now: u64, ticks: u64) -> u64 {
-        match ticks {
-            0 => now,
-            n => (self.tick_end(now)).saturating_add((n - 1).saturating_mul(self.tick_ns())),
+        if ticks == 0 {
+            return now;
         }
+        let tick = self.tick_ns();
+        let mut unit = 1;
+        while ticks >= WHEEL_LEVEL * unit && unit < WHEEL_COARSEST {
+            unit *= 8;
+        }
+        let due = (now / tick).saturating_add(ticks);
+        (due / unit + 1).saturating_mul(unit).saturating_mul(tick)
     }
 
     /// The CPUs of the mask that exist, or all if there are none.

@@ -417,8 +417,16 @@ fn jiffy_waits_end_on_tick_boundaries() {
     assert_eq!(ex.tick_end(0), 4 * MS);
     assert_eq!(ex.tick_end(4 * MS - 1), 4 * MS);
     assert_eq!(ex.tick_end(4 * MS), 8 * MS);
-    assert_eq!(ex.ticks_end(MS, 3), 12 * MS);
     assert_eq!(ex.ticks_end(MS, 0), MS);
+    // Linux 7.2: a reclaimer that sleeps a tick, works for less than one, and sleeps again wakes up every 8 ms.
+    assert_eq!(ex.ticks_end(MS, 1), 8 * MS);
+    assert_eq!(ex.ticks_end(8 * MS + 1, 1), 16 * MS);
+    assert_eq!(ex.ticks_end(MS, 3), 16 * MS);
+    // 62 ticks end at any, 63 at every eighth: never early, and up to eight late.
+    assert_eq!(ex.ticks_end(0, 62), 63 * 4 * MS);
+    assert_eq!(ex.ticks_end(0, 63), 64 * 4 * MS);
+    assert_eq!(ex.ticks_end(4 * MS, 63), 72 * 4 * MS);
+    assert_eq!(ex.ticks_end(0, 504), 512 * 4 * MS);
 }
 
 #[test]
