@@ -1,7 +1,7 @@
 //! How kernels count what is cached round a page (`docs/rules/read-ahead.md#cached-pages-as-they-are-counted`).
 //!
-//! From within a folio of several pages the count goes on, but what is looked at begins with the folio's first page.
-//! The two part by as much, until the next block of [`BLOCK`] pages is entered by the page that is counted.
+//! A count that begins within a folio of several pages looks at places from the folio's first page on, while it counts from
+//! the page that it began with. The two stay that far apart until the place looked at leaves its block of [`BLOCK`] pages.
 
 use std::ops::Range;
 
