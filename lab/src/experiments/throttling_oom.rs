@@ -84,7 +84,7 @@ const DEVIATIONS: &[Deviation] = &[
         name: "timer_hz",
         value: 250,
         machine: "",
-        why: "a sleep for congestion is one tick; at 500 and more every variant is killed",
+        why: "a sleep for congestion is one tick; at 1,000 classic is killed",
         source: "not published; a usual setting of distributions",
     },
     Deviation {
