@@ -292,6 +292,8 @@ fn what_was_only_read_ahead_has_not_been_used() {
         let seen = accesses(&journal).unwrap().accesses;
         let others = seen.iter().filter(|a| !touched(a.page as usize)).count();
         assert_eq!(others, 0, "{policy}: of {} accesses", seen.len());
+        std::fs::remove_file(journal).unwrap();
+        std::fs::remove_file(file).unwrap();
     }
 }
 
