@@ -31,3 +31,13 @@ static inline void set_in(const char *folder, const char *name, const char *text
 	snprintf(path, sizeof path, "%s/%s", folder, name);
 	set(path, text);
 }
+
+// Ends the program with an error unless it is good.
+static inline void check(int good, const char *what)
+{
+	if (!good) {
+		perror(what);
+		printf("@FAILED %s\n", what);
+		exit(1);
+	}
+}

@@ -17,14 +17,6 @@ static double cpu(void) {
 	return t.tv_sec * 1e9 + t.tv_nsec;
 }
 
-static void check(int good, const char *what) {
-	if (!good) {
-		perror(what);
-		printf("@FAILED %s\n", what);
-		exit(1);
-	}
-}
-
 static void say(const char *name, double ns, long n) { printf("@COST %s %.1f %ld\n", name, ns / n, n); }
 
 static long stat_of(const char *name) {

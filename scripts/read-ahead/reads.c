@@ -9,14 +9,6 @@ enum { PAGE = 4096, MOST = 1 << 21 };
 static const char *TRACING = "/sys/kernel/tracing";
 static char buffer[MOST];
 
-static void check(int good, const char *what) {
-	if (!good) {
-		perror(what);
-		printf("@FAILED %s\n", what);
-		exit(1);
-	}
-}
-
 // Prints FIRST^ORDER of each folio that was inserted since the trace was emptied.
 static void folios(void) {
 	char path[100], line[500], *at;

@@ -2,6 +2,7 @@
 //! or mapping ([`crate::io::read_ahead`]), and what is missing of it.
 
 use crate::ctx::Ctx;
+use crate::io::large::aligned_order;
 use crate::io::page_in::{Miss, MissStep, Purpose};
 use crate::io::read::OpenFile;
 use crate::io::read_ahead::{counted, Advice, Limits, ReadAhead, Window};
@@ -232,12 +233,11 @@ impl World {
         let pages = window.pages.clone();
         let mut at = pages.start;
         while window.order > 0 && at < pages.end {
-            let fits = (pages.end - at).ilog2().min(at.trailing_zeros());
-            let folio = at..at + (1 << fits.min(window.order.into()));
-            if self.missing_run(object, folio.clone()) != folio {
+            let folio = 1 << aligned_order(&(at..pages.end), window.order);
+            if self.empty_from(object, at, folio) < folio {
                 break;
             }
-            at = folio.end;
+            at += folio;
         }
         let part = |pages, order| Window {
             pages,

@@ -13,6 +13,13 @@ use crate::world::World;
 use coldset_engine::{Flags, FolioId, MemcgId, NewFolio, ObjectId};
 use std::ops::Range;
 
+/// The largest order up to `largest` of an aligned folio at the beginning of `pages` that lies within them.
+pub(crate) fn aligned_order(pages: &Range<u32>, largest: u8) -> u8 {
+    let aligned = pages.start.trailing_zeros() as u8;
+    let fits = (pages.len() as u32).checked_ilog2().unwrap_or(0) as u8;
+    aligned.min(fits).min(largest)
+}
+
 impl World {
     /// Greatest order of a folio of this object; 0: single pages.
     #[inline]
@@ -36,15 +43,13 @@ impl World {
     /// The largest order up to `largest` of an aligned folio at the beginning of `pages` that lies within
     /// them and finds its place empty.
     pub(crate) fn order_within(&self, object: ObjectId, pages: Range<u32>, largest: u8) -> u8 {
-        let aligned = pages.start.trailing_zeros();
-        let fits = (pages.len() as u32).checked_ilog2().unwrap_or(0);
-        let order = aligned.min(fits).min(largest.into());
+        let order = aligned_order(&pages, largest);
         let empty = self.empty_from(object, pages.start, 1 << order);
         empty.checked_ilog2().unwrap_or(0) as u8
     }
 
     /// Pages from `page` on without a folio, up to `most`.
-    fn empty_from(&self, object: ObjectId, page: u32, most: u32) -> u32 {
+    pub(crate) fn empty_from(&self, object: ObjectId, page: u32, most: u32) -> u32 {
         let o = &self.objects[object.idx()];
         let empty = |p: &u32| *p >= o.pages() || o.word(*p).folio().is_none();
         (page..page + most).take_while(empty).count() as u32

@@ -103,6 +103,15 @@ pub(crate) struct WindowRules {
     pub(crate) counts_one_less: bool,
 }
 
+#[cfg(test)]
+impl WindowRules {
+    /// Of 7.2.
+    const V72: Self = Self {
+        are_cut: true,
+        counts_one_less: false,
+    };
+}
+
 impl Limits {
     /// `request_bytes`: 0 if the device takes any. `order`: of the largest folio.
     pub(crate) fn new(kb: u32, request_bytes: u64, order: u8, rules: WindowRules) -> Self {

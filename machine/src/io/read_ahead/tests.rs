@@ -4,7 +4,9 @@ use crate::sim::Affinity;
 use crate::{Ctx, FileSystem, InlineClock, MachineConfig, MachineRun, MappingFlags, OpenFile};
 use coldset_engine::presets::preset;
 use coldset_engine::{Counter, Flags, ObjectId};
-use proptest::prelude::*;
+
+mod folios;
+mod model;
 
 /// Pages of the files.
 const FILE: u32 = 1024;
@@ -51,41 +53,69 @@ trait Reader {
     }
 }
 
-/// The same with large folios (`scripts/read-ahead-on-kernels`): `FIRST^ORDER` of each folio that a read brought in, or a write,
-/// `wPAGE+PAGES`.
-const LARGE: &str = include_str!("large.txt");
+/// What a program does.
+enum Step<'a> {
+    Advise(Advice),
+    Call(Call<'a>),
+}
 
-/// The same, where kernels differ; the preset of the kernel comes first.
-const DIFFER: &str = include_str!("differ.txt");
-/// Of 7.2.
-const RULES: WindowRules = WindowRules {
-    are_cut: true,
-    counts_one_less: false,
-};
+/// A call of a program, and what it has brought into the cache of a kernel.
+struct Call<'a> {
+    text: &'a str,
+    writes: bool,
+    page: u32,
+    pages: u32,
+    seen: &'a str,
+}
+
+/// The name of the program of a line, its `read_ahead_kb`, and what it does.
+fn program(line: &str) -> (&str, u32, impl Iterator<Item = Step<'_>>) {
+    let mut words = line.split(' ');
+    let (name, kb) = (words.next().unwrap(), number(words.next().unwrap()));
+    let step = |word| match advice(word) {
+        Some(advice) => Step::Advise(advice),
+        None => Step::Call(call(word)),
+    };
+    (name, kb, words.map(step))
+}
+
+fn call(word: &str) -> Call<'_> {
+    let (text, seen) = word.split_once('=').unwrap();
+    let (page, pages) = text.split_once('+').unwrap_or((text, "1"));
+    let write = page.strip_prefix('w');
+    Call {
+        text,
+        writes: write.is_some(),
+        page: number(write.unwrap_or(page)),
+        pages: number(pages),
+        seen,
+    }
+}
 
 fn as_the_kernel<R: Reader>(new: impl Fn(u32) -> R) {
     assert!(KERNEL.lines().count() > 40);
     for line in KERNEL.lines() {
-        let mut words = line.split(' ');
-        let name = words.next().unwrap();
-        let mut reader = new(number(words.next().unwrap()));
-        for word in words {
-            if let Some(advice) = advice(word) {
-                reader.advise(advice);
-                continue;
-            }
-            let (read, seen) = word.split_once('=').unwrap();
-            let (page, pages) = read.split_once('+').unwrap_or((read, "1"));
+        let (name, kb, steps) = program(line);
+        let mut reader = new(kb);
+        for step in steps {
+            let call = match step {
+                Step::Advise(advice) => {
+                    reader.advise(advice);
+                    continue;
+                }
+                Step::Call(call) => call,
+            };
             let before = reader.cached();
-            reader.read(number(page), number(pages));
+            reader.read(call.page, call.pages);
             let new = reader.cached().into_iter();
             let new = runs(new.filter(|p| before.binary_search(p).is_err()));
-            let seen: Vec<Range<u32>> = seen
+            let seen: Vec<Range<u32>> = call
+                .seen
                 .split(',')
                 .filter_map(|run| run.split_once('-'))
                 .map(|(from, to)| number(from)..number(to))
                 .collect();
-            assert_eq!(new, seen, "{name}: {read}");
+            assert_eq!(new, seen, "{name}: {}", call.text);
         }
     }
 }
@@ -103,7 +133,7 @@ impl Cache {
     fn new(kb: u32) -> Self {
         Self {
             file: FileWindow::NEW,
-            limits: Limits::new(kb, u64::from(REQUEST) * PAGE_SIZE, 0, RULES),
+            limits: Limits::new(kb, u64::from(REQUEST) * PAGE_SIZE, 0, WindowRules::V72),
             pages: vec![None; FILE as usize],
             windows: Vec::new(),
         }
@@ -192,13 +222,6 @@ impl Host {
         Self::of(cfg, limit)
     }
 
-    fn with_folios(variant: &str, order: u8, read_ahead: ReadAhead) -> Self {
-        let mut cfg = MachineConfig::new(preset(variant).unwrap());
-        cfg.large_folios = order;
-        cfg.read_ahead = read_ahead;
-        Self::of(cfg, 4096)
-    }
-
     fn of(mut cfg: MachineConfig, limit: u64) -> Self {
         cfg.check = true;
         let run = MachineRun::new(&cfg).unwrap();
@@ -231,12 +254,6 @@ impl Host {
         w.write_cached(&self.ctx, self.object, page, id);
     }
 
-    fn write_call(&mut self, page: u32, pages: u32) {
-        let m = self.run.machine.clone();
-        let write = m.write(&self.ctx, self.object, page, pages, true);
-        self.run.run_inline(&self.ctx, write).unwrap();
-    }
-
     fn flags(&self, page: u32) -> Flags {
         let w = self.run.machine.world();
         let id = w.object(self.object).word(page).folio().unwrap();
@@ -247,16 +264,6 @@ impl Host {
         let mut w = self.run.machine.world_mut();
         let id = w.object(self.object).word(page).folio().unwrap();
         w.engine.folio_set(id, flags);
-    }
-
-    /// The first page and the order of each that is cached.
-    fn folios(&self) -> Vec<(u32, u8)> {
-        let w = self.run.machine.world();
-        let of = |page| Some((page, w.object(self.object).word(page).folio()?));
-        let mut found: Vec<_> = (0..FILE).filter_map(of).collect();
-        found.dedup_by_key(|f| f.1);
-        let with_order = |(page, id)| (page, w.engine.folio(id).order());
-        found.into_iter().map(with_order).collect()
     }
 
     fn count(&self, counter: Counter) -> i64 {
@@ -294,64 +301,6 @@ impl Reader for Host {
 #[test]
 fn the_machine_reads_what_a_kernel_reads() {
     as_the_kernel(Host::windows);
-}
-
-/// The programs read what the kernel has read, into the same folios.
-fn fills_folios<'a>(variant: &str, order: u8, programs: impl Iterator<Item = &'a str>) {
-    for line in programs {
-        let mut words = line.split(' ');
-        let name = words.next().unwrap();
-        let kb = number(words.next().unwrap());
-        let mut host = Host::with_folios(variant, order, ReadAhead::Windows { kb });
-        for word in words {
-            if let Some(advice) = advice(word) {
-                host.advise(advice);
-                continue;
-            }
-            let (read, seen) = word.split_once('=').unwrap();
-            let (page, pages) = read.split_once('+').unwrap_or((read, "1"));
-            let before = host.folios();
-            match page.strip_prefix('w') {
-                Some(page) => host.write_call(number(page), number(pages)),
-                None => host.read(number(page), number(pages)),
-            }
-            let mut new = host.folios();
-            new.retain(|f| !before.contains(f));
-            let folio = |f: &str| {
-                let (first, order) = f.split_once('^').unwrap();
-                (number(first), number(order) as u8)
-            };
-            let mut seen: Vec<_> = seen
-                .split(',')
-                .filter(|f| !f.is_empty())
-                .map(folio)
-                .collect();
-            seen.sort_unstable();
-            assert_eq!(new, seen, "{variant} {name}: {read}");
-        }
-    }
-}
-
-#[test]
-fn windows_fill_the_folios_of_a_kernel() {
-    assert!(LARGE.lines().count() > 80);
-    for variant in ["v618", "v72"] {
-        fills_folios(variant, 9, LARGE.lines());
-    }
-}
-
-#[test]
-fn kernels_differ_in_what_is_cut_and_counted() {
-    // The ext4 of 6.12 has no large folios.
-    for (variant, order, least) in [("v612", 0, 15), ("v618", 9, 2), ("v72", 9, 2)] {
-        let of_it = DIFFER.lines().filter_map(|line| line.split_once(' '));
-        let of_it: Vec<&str> = of_it
-            .filter(|(v, _)| *v == variant)
-            .map(|(_, p)| p)
-            .collect();
-        assert!(of_it.len() >= least);
-        fills_folios(variant, order, of_it.into_iter());
-    }
 }
 
 #[test]
@@ -497,199 +446,4 @@ fn a_device_error_is_the_readers_only_for_what_it_asked_for() {
     assert_eq!(h.cached(), [0, 1, 2, 3], "its window has failed");
     assert!(h.try_read(4, 1).is_err());
     assert_eq!(h.cached(), [0, 1, 2, 3]);
-}
-
-/// Reads of a program: (where, pages). Where: goes on, skips, goes back, jumps.
-fn programs() -> impl Strategy<Value = (u32, Vec<(u32, u32)>)> {
-    let step = (0..8u32, 0..FILE, 1..40u32, 1..6u32);
-    let kb = prop::sample::select(vec![0u32, 4, 8, 16, 64, 128, 512]);
-    (kb, prop::collection::vec(step, 1..60)).prop_map(|(kb, steps)| {
-        let mut at = 0;
-        let reads = steps.into_iter().map(|(kind, page, many, few)| {
-            let pages = if kind % 2 == 0 { few } else { many };
-            let from = match kind {
-                0..=3 => at,
-                4 => at + few,
-                5 => at.saturating_sub(pages),
-                _ => page,
-            };
-            let from = from.min(FILE - 1);
-            at = from + pages;
-            (from, pages)
-        });
-        (kb, reads.collect())
-    })
-}
-
-/// The rules once more, literally: lists of booleans, the last window by its first page, its end and its
-/// mark.
-#[derive(Default)]
-struct Model {
-    most: u32,
-    cached: Vec<bool>,
-    marked: Vec<bool>,
-    from: u32,
-    to: u32,
-    mark: u32,
-    position: Option<u32>,
-}
-
-impl Model {
-    fn new(kb: u32) -> Self {
-        Self {
-            most: kb / 4,
-            cached: vec![false; FILE as usize],
-            marked: vec![false; FILE as usize],
-            ..Self::default()
-        }
-    }
-
-    fn fill(&mut self, from: u32, to: u32, mark: Option<u32>) {
-        for page in from..to.min(FILE) {
-            if !std::mem::replace(&mut self.cached[page as usize], true) {
-                self.marked[page as usize] = mark == Some(page);
-            }
-        }
-    }
-
-    fn read(&mut self, page: u32, pages: u32) {
-        let end = (page + pages).min(FILE);
-        for at in page..end {
-            let wanted = end - at;
-            let most = if wanted > self.most {
-                wanted.min(REQUEST)
-            } else {
-                self.most
-            };
-            let was_cached = self.cached[at as usize];
-            if self.most == 0 {
-                self.cached[at as usize] = true;
-                continue;
-            }
-            if !was_cached {
-                self.missing(at, wanted, most);
-            }
-            if std::mem::take(&mut self.marked[at as usize]) {
-                self.met(at, wanted, most);
-            }
-        }
-        self.position = Some(end);
-    }
-
-    fn missing(&mut self, at: u32, wanted: u32, most: u32) {
-        let sequential = self.position.is_some_and(|p| p == at || p + 1 == at);
-        let (size, mark) = if at == 0 || sequential || wanted > most {
-            let mut p = 1;
-            while p < wanted {
-                p *= 2;
-            }
-            let size = match p {
-                p if 32 * p <= most => 4 * p,
-                p if 4 * p <= most => 2 * p,
-                _ => most,
-            };
-            (
-                size,
-                if wanted < size {
-                    at + wanted
-                } else {
-                    at + size - size / 2
-                },
-            )
-        } else {
-            let mut before = 0;
-            while before < most && before < at && self.cached[(at - before - 1) as usize] {
-                before += 1;
-            }
-            if before <= wanted {
-                return self.fill(at, at + wanted, None);
-            }
-            let before = if before == at {
-                before + before
-            } else {
-                before
-            };
-            let size = if before + wanted < most {
-                before + wanted
-            } else {
-                most
-            };
-            (size, at + size - 1)
-        };
-        (self.from, self.to, self.mark) = (at, at + size, mark);
-        self.fill(at, at + size, Some(mark));
-    }
-
-    fn met(&mut self, at: u32, wanted: u32, most: u32) {
-        let larger = |x: u32| match x {
-            x if x < most / 16 => 4 * x,
-            x if x <= most / 2 => 2 * x,
-            _ => most,
-        };
-        let size = if at == self.mark {
-            let old = self.to - self.from;
-            self.from = self.to;
-            if larger(old) > old {
-                larger(old)
-            } else {
-                old
-            }
-        } else {
-            let mut gap = 1;
-            while at + gap < FILE && self.cached[(at + gap) as usize] {
-                gap += 1;
-            }
-            if gap > most || at + gap >= FILE {
-                return;
-            }
-            self.from = at + gap;
-            larger(gap + wanted)
-        };
-        self.to = self.from + size;
-        let multiple = match most {
-            n if n % 4 == 0 => 4,
-            n if n % 2 == 0 => 2,
-            _ => 1,
-        };
-        let end = self.to / multiple * multiple;
-        if end > self.from {
-            self.to = end;
-        }
-        self.mark = self.from;
-        self.fill(self.from, self.to, Some(self.mark));
-    }
-}
-
-proptest! {
-    #[test]
-    fn two_models_agree((kb, reads) in programs()) {
-        let mut cache = Cache::new(kb);
-        let mut model = Model::new(kb);
-        for (page, pages) in reads {
-            cache.read(page, pages);
-            model.read(page, pages);
-            let marks = cache.pages.iter().map(|p| *p == Some(true));
-            prop_assert!(marks.eq(model.marked.iter().copied()), "marks after {page}+{pages}");
-            let cached = cache.pages.iter().map(Option::is_some);
-            prop_assert!(cached.eq(model.cached.iter().copied()), "pages after {page}+{pages}");
-        }
-    }
-
-    #[test]
-    fn windows_stay_within_their_bounds((kb, reads) in programs()) {
-        let mut cache = Cache::new(kb);
-        // A window that has grown for one large read keeps its size.
-        let mut most = (kb / 4).max(1);
-        for (page, pages) in reads {
-            cache.read(page, pages);
-            if kb > 0 {
-                most = most.max(pages);
-            }
-            for (at, _, window) in cache.windows.drain(..) {
-                prop_assert!(window.pages.start >= at, "{window:?} behind {at}");
-                prop_assert!(window.pages.len() as u32 <= most, "{window:?} of {most}");
-                prop_assert!(window.mark.is_none_or(|m| m >= at), "{window:?}");
-            }
-        }
-    }
 }

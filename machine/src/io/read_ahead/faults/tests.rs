@@ -6,11 +6,6 @@ use coldset_engine::presets::preset;
 use coldset_engine::{Flags, ObjectId};
 use std::ops::Range;
 
-const RULES: WindowRules = WindowRules {
-    are_cut: true,
-    counts_one_less: false,
-};
-
 /// Pages of the file.
 const FILE: u32 = 4096;
 
@@ -202,7 +197,7 @@ fn faults_read_what_72_reads() {
 
 /// Misses, hits, and how many misses after them are read round.
 fn rounds(advice: Advice, misses: u32, hits: u32) -> usize {
-    let limits = Limits::new(128, 0, 0, RULES);
+    let limits = Limits::new(128, 0, 0, WindowRules::V72);
     let mut faults = FaultWindow::NEW;
     let miss = |faults: &mut FaultWindow| faults.miss(limits, 500, advice, |_| 0);
     for _ in 0..misses {
@@ -237,7 +232,7 @@ fn random_faults_switch_it_off_and_hits_count_back() {
 fn without_windows_a_fault_reads_its_page() {
     for advice in [Advice::Normal, Advice::Sequential, Advice::Random] {
         let mut faults = FaultWindow::NEW;
-        let window = faults.miss(Limits::new(0, 0, 0, RULES), 500, advice, |_| 0);
+        let window = faults.miss(Limits::new(0, 0, 0, WindowRules::V72), 500, advice, |_| 0);
         assert_eq!(window, None);
     }
 }
