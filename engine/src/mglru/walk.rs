@@ -24,6 +24,7 @@ pub(crate) struct AgingTask {
     lruvec: LruvecId,
     seq: u64,
     types: EvictableTypes,
+    /// It walks every table of every address space.
     force: bool,
     /// The address space being walked now, and where the walk goes on.
     current: Option<(MmId, u64)>,
@@ -47,11 +48,21 @@ pub(crate) enum AgingStep {
 impl AgingTask {
     /// Begins an attempt for the youngest generation `seq` that the caller saw.
     pub(crate) fn new(lruvec: LruvecId, seq: u64, types: EvictableTypes) -> Self {
+        Self::by_command(lruvec, seq, types, false)
+    }
+
+    /// As a command asks for it. `force`: neither filters nor who has run since the last walk leave anything out.
+    pub(crate) fn by_command(
+        lruvec: LruvecId,
+        seq: u64,
+        types: EvictableTypes,
+        force: bool,
+    ) -> Self {
         Self {
             lruvec,
             seq,
             types,
-            force: false,
+            force,
             current: None,
             batched: 0,
             in_stretches: false,
@@ -231,7 +242,8 @@ impl Engine {
     #[inline]
     pub fn walk_wants_folio(&self, w: &Walk, id: FolioId) -> bool {
         let f = &self.folios[id];
-        f.lruvec() == w.lruvec && w.types.contains(f.lru_type())
+        let on_list = f.word().gen().is_some() || !self.rules.kernel.walks_on_lists;
+        f.lruvec() == w.lruvec && w.types.contains(f.lru_type()) && on_list
     }
 
     /// The host cleared a young entry that maps `id`.

@@ -16,7 +16,8 @@ pub enum DebugCommand {
     Age {
         /// The youngest sequence number.
         seq: u64,
-        /// Even if there are four generations: the oldest is forced out.
+        /// Walks everything, whatever filters say and whoever has run. Up to 6.13, a command without it is refused if there are
+        /// four generations.
         force: bool,
     },
     /// Evict generations up to and including `seq`.
@@ -104,12 +105,15 @@ impl DebugRun {
                 return Err(DebugError::NotYoungest { seq, max_seq });
             }
             DebugCommand::Age { force, .. }
-                if !force && min_seq + MAX_NR_GENS as u64 - 1 <= max_seq =>
+                if !force
+                    && eng.rules.kernel.commands_need_room
+                    && min_seq + MAX_NR_GENS as u64 - 1 <= max_seq =>
             {
                 return Err(DebugError::Full { min_seq });
             }
-            DebugCommand::Age { seq, .. } => {
-                (seq, DebugStage::Aging(AgingTask::new(lruvec, seq, types)))
+            DebugCommand::Age { seq, force } => {
+                let task = AgingTask::by_command(lruvec, seq, types, force);
+                (seq, DebugStage::Aging(task))
             }
             DebugCommand::Evict { seq, .. } if seq > max_seq - MIN_NR_GENS => {
                 return Err(DebugError::TooYoung { seq, max_seq });
@@ -142,12 +146,11 @@ impl DebugRun {
                         continue;
                     }
                     let whole = eng.config().scale.max_lru_batch;
-                    let batch = if eng.rules.series.takes_one_budget() {
-                        left.min(whole)
-                    } else {
-                        whole
+                    let batch = match eng.rules.kernel.batch_within_budget {
+                        true => left.min(whole),
+                        false => whole,
                     };
-                    let mut one = Eviction::new(eng, cx.sc, self.lruvec, cx.cpu);
+                    let mut one = Eviction::without_drain(eng, cx.sc, self.lruvec);
                     one.begin(eng, cx, batch);
                     self.at = DebugStage::Evicting(Box::new(one));
                 }

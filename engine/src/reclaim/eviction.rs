@@ -46,6 +46,11 @@ impl Eviction {
     /// The visit of a lruvec begins. Its memcg's protection has been computed.
     pub(super) fn new(eng: &mut Engine, sc: &mut ScanControl, lruvec: LruvecId, cpu: u16) -> Self {
         eng.lru_add_drain(cpu);
+        Self::without_drain(eng, sc, lruvec)
+    }
+
+    /// The same by a command, which leaves batches alone.
+    pub(super) fn without_drain(eng: &Engine, sc: &mut ScanControl, lruvec: LruvecId) -> Self {
         sc.walk_context = sc.kind != super::ReclaimKind::Direct;
         let memcg = eng.memcg_of(lruvec);
         Self {

@@ -25,6 +25,8 @@ pub struct Kernel {
     // ---- accessed bits (docs/rules/aging.md)
     /// A page-table walk found one. True: the folio goes to the youngest generation.
     pub(crate) walk_found: fn(&mut FlagWord) -> bool,
+    /// Walks leave folios that are on no list alone.
+    pub(crate) walks_on_lists: bool,
     /// Look-around without a walk context found one; the slot is that of the youngest generation.
     /// True: activate the folio.
     pub(crate) neighbour_found: fn(&mut FlagWord, usize) -> bool,
@@ -39,6 +41,8 @@ pub struct Kernel {
     pub(crate) kept_unasked: fn(FlagWord) -> bool,
 
     // ---- new and old generations (docs/rules/aging.md)
+    /// A command opens no generation without force if there are four.
+    pub(crate) commands_need_room: bool,
     /// Types in the order in which a full generation is forced out.
     pub(crate) forced_out: [LruType; 2],
     /// Empty generations are about to be dropped: keeps the types within reach of each other under

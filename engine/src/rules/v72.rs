@@ -24,6 +24,7 @@ pub(super) fn put_in(kernel: &mut Kernel, sw: &Switches) {
     if sw.restore_only_activate {
         kernel.refaulted = refaulted;
     }
+    kernel.walks_on_lists = sw.walk_on_lists;
     kernel.executable_joins = match sw.executable_joins {
         ExecutableJoins::Never => [false, false],
         ExecutableJoins::ReverseMap => [true, false],

@@ -419,6 +419,8 @@ switches! {
     second_use_activates: bool,
     /// A refault in a fault counts as an activation only if it restores the working set (7.2).
     restore_only_activate: bool,
+    /// Walks leave the accessed bits of folios that are on no list: those that still wait in a batch (7.2).
+    walk_on_lists: bool,
     /// Where the first use of executable file memory makes it part of the working set (merged: reverse
     /// map; 7.3: always).
     executable_joins: ExecutableJoins,

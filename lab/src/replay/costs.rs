@@ -43,10 +43,11 @@ pub const DEVIATIONS: &[Deviation] = &[
 
 /// Those of a guest in virtual time, where an instruction takes a nanosecond, as `scripts/costs-on-kernels` measures
 /// them. Its disk copies what is written.
-const IN_VIRTUAL_TIME: [(&str, u64); 5] = [
+const IN_VIRTUAL_TIME: [(&str, u64); 6] = [
     ("sched_slice_ns", 700_000),
     ("scan_page_ns", 100),
     ("kept_page_ns", 1_000),
+    ("walk_pte_ns", 235),
     ("flush_page_ns", 4_400),
     ("flush_request_ns", 5_000),
 ];

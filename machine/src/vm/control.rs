@@ -132,3 +132,6 @@ impl Machine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,13 @@ use coldset_engine::mglru::walk::{Walk, YoungEntry};
 use coldset_engine::reclaim::Answer;
 use coldset_engine::{FolioId, LruType};
 
+/// What a walk of a table has come to.
+#[derive(Clone, Copy, Default)]
+struct Walked {
+    young: u64,
+    ns: u64,
+}
+
 /// How a walk's entries are told from each other: mapping and leaf table.
 const fn position(mapping: MappingId, table: u32) -> u64 {
     (mapping.0 as u64) << 32 | table as u64
@@ -29,7 +36,7 @@ impl World {
     /// Walks an address space, or a stretch of it, and reports accessed entries.
     pub(crate) fn walk_mm(&mut self, ctx: &Ctx, walk: &Walk) -> Answer {
         let in_stretches = ctx.task().is_some();
-        let mut young = 0;
+        let (mut young, mut ns) = (0, 0);
         let from = MappingId((walk.at >> 32) as u32);
         let mut first_table = walk.at as u32;
         for i in 0..self.mms[walk.mm.idx()].mappings.len() {
@@ -51,11 +58,14 @@ impl World {
                     let next = Some(position(id, table));
                     return Answer::Stretch { young, next };
                 }
-                young += self.walk_table(ctx, walk, id, table);
+                let walked = self.walk_table(walk, id, table);
+                young += walked.young;
+                ns += walked.ns;
+                ctx.charge(TimeClass::AllocStall, walked.ns);
                 table += 1;
             }
         }
-        if !in_stretches && walk.mm == ctx.mm {
+        if !in_stretches && walk.mm == ctx.mm && ns >= self.sim.tick_ns() {
             // Somebody else has had the CPU while it walked, and it has been switched to again.
             self.engine.mm_ran(walk.mm);
         }
@@ -79,16 +89,16 @@ impl World {
         !m.flags.intersects(skip) && self.engine.walk_wants_type(walk, t)
     }
 
-    /// Walks a leaf table if it is worth it. Returns the young entries found.
-    fn walk_table(&mut self, ctx: &Ctx, walk: &Walk, id: MappingId, table: u32) -> u64 {
+    /// Walks a leaf table if it is worth it.
+    fn walk_table(&mut self, walk: &Walk, id: MappingId, table: u32) -> Walked {
         let m = &mut self.mappings[id.0 as usize];
         let (start, object, key) = (m.start, m.object, table_key(id, m, table));
         let upper = &mut m.tables[table as usize];
         if *upper & TABLE_EXISTS == 0 {
-            return 0;
+            return Walked::default();
         }
         if *upper & TABLE_HUGE != 0 {
-            return self.walk_huge(ctx, walk, id, table);
+            return self.walk_huge(walk, id, table);
         }
         let enter = self.params.walk_table_ns;
         if !walk.force {
@@ -97,8 +107,10 @@ impl World {
                 !self.engine.walk_wants_table(walk, key)
             };
             if skip {
-                ctx.charge(TimeClass::AllocStall, enter);
-                return 0;
+                return Walked {
+                    young: 0,
+                    ns: enter,
+                };
             }
         }
         let range = m.table_range(table);
@@ -133,13 +145,12 @@ impl World {
         self.engine.walk_table_done(walk, key, len, young);
         let p = &self.params;
         let ns = enter + len * p.walk_pte_ns + young * p.walk_clear_young_ns;
-        ctx.charge(TimeClass::AllocStall, ns);
-        young
+        Walked { young, ns }
     }
 
-    /// Looks at a huge entry, which no filter leaves out. Returns young entries found: one at most.
-    fn walk_huge(&mut self, ctx: &Ctx, walk: &Walk, id: MappingId, table: u32) -> u64 {
-        ctx.charge(TimeClass::AllocStall, self.params.walk_pte_ns);
+    /// Looks at a huge entry, which no filter leaves out.
+    fn walk_huge(&mut self, walk: &Walk, id: MappingId, table: u32) -> Walked {
+        let ns = self.params.walk_pte_ns;
         let m = &mut self.mappings[id.0 as usize];
         let range = m.table_range(table);
         let marks = m.ptes.marks(range.clone());
@@ -147,7 +158,7 @@ impl World {
         let wanted = |&f: &FolioId| self.engine.walk_wants_folio(walk, f);
         let folio = page.folio().filter(wanted);
         let Some(folio) = folio.filter(|_| marks.contains(Pte::YOUNG)) else {
-            return 0;
+            return Walked { young: 0, ns };
         };
         for e in range {
             m.ptes.take(e, Pte::YOUNG);
@@ -156,7 +167,9 @@ impl World {
         let dirty = marks.contains(Pte::DIRTY);
         self.engine
             .walk_young(walk, folio, YoungEntry { dirty, exec });
-        ctx.charge(TimeClass::AllocStall, self.params.walk_clear_young_ns);
-        1
+        Walked {
+            young: 1,
+            ns: ns + self.params.walk_clear_young_ns,
+        }
     }
 }

@@ -63,9 +63,14 @@ fn dense(young: u64, entries: u64) -> bool {
 impl Model {
     /// Opens a generation.
     pub(super) fn age(&mut self, v: At, swappiness: u64) {
+        self.age_looking(v, swappiness, false);
+    }
+
+    /// The same; `everywhere`: a walk looks into tables that no walk has found worth it, of who has not run.
+    fn age_looking(&mut self, v: At, swappiness: u64, everywhere: bool) {
         let w = &mut self.lruvec_mut(v).walker;
-        if w.space && (w.ran || w.fresh) {
-            let force = std::mem::take(&mut w.fresh);
+        if w.space && (w.ran || w.fresh || everywhere) {
+            let force = std::mem::take(&mut w.fresh) || everywhere;
             w.ran = false;
             self.walk(v, swappiness, force);
         }
@@ -93,17 +98,16 @@ impl Model {
         self.saw("aged");
     }
 
-    /// Opens a generation on command, which is refused if there are four and nobody insists.
-    pub(super) fn age_by_hand(&mut self, v: At, force: bool) -> bool {
+    /// Opens a generation on command. One that insists looks everywhere.
+    pub(super) fn age_by_hand(&mut self, v: At, force: bool) {
         let q = Request::new(Who::Proactive, v.g, 0);
         let swappiness = self.swappiness(&q, v.g);
-        let taken = force || self.left(v, swappiness) < 3;
-        if taken {
-            self.age(v, swappiness);
+        self.saw(if force {
+            "looked everywhere"
         } else {
-            self.saw("refused to age");
-        }
-        taken
+            "aged on command"
+        });
+        self.age_looking(v, swappiness, force);
     }
 
     /// From the oldest generation to the tail of the next one, or of the one that a walk has moved it to.
@@ -144,7 +148,8 @@ impl Model {
             }
             let mut young = 0;
             for index in table.clone() {
-                let here = |p: &Page| p.node == v.node;
+                let skips = self.rules.since_72;
+                let here = |p: &Page| p.node == v.node && !(skips && p.on.is_none());
                 let mapped_here = self.pages.get(&(g, index)).is_some_and(here);
                 if mapped_here && self.take_young((g, index)) {
                     young += 1;

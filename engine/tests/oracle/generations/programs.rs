@@ -330,7 +330,8 @@ fn locked_pages_stay_as_in_the_model() {
     at_work(
         &seen,
         &[
-            "refused to age",
+            "looked everywhere",
+            "aged on command",
             "forced out",
             "forced out, and promoted before",
         ],

@@ -21,7 +21,7 @@ pub(crate) struct Rules {
     pub(crate) form: Form,
     /// 7.2: a referenced page enters as one of the working set does; a fault marks what it does not activate; the
     /// second use activates and the third joins the working set; only a restore counts as an activation; what tasks free
-    /// brings kswapd back on a balanced node only.
+    /// brings kswapd back on a balanced node only; a walk leaves pages that are on no list alone.
     pub(crate) since_72: bool,
     /// The first use of an executable page of a file makes it part of the working set: in the reverse map, in a walk.
     pub(crate) exec_joins: [bool; 2],
