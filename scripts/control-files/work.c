@@ -106,14 +106,14 @@ static long event_of(struct worker *w, const char *name)
 	return value(path, name);
 }
 
-static long number_of(const char *folder, const char *name)
+static long number_of(const char *folder, const char *name, int base)
 {
 	char path[64], line[32] = "";
 	snprintf(path, sizeof path, "%s/%s", folder, name);
 	FILE *f = fopen(path, "r");
 	check(f && fgets(line, sizeof line, f), path);
 	fclose(f);
-	return atol(line);
+	return strtol(line, NULL, base);
 }
 
 // Statistics are folded every two seconds.
@@ -130,6 +130,8 @@ static long charged(const char *folder)
 	return (value(path, "anon") + value(path, "file") + value(path, "kernel") + PAGE - 1) / PAGE;
 }
 
+// Off: the groups have the classic lists.
+static int generations;
 static const char *LRU_GEN = "/sys/kernel/debug/lru_gen";
 
 // The generations of a group on the first node, oldest first: the group's number there, the first generation's, and pages of each.
@@ -168,9 +170,14 @@ static void report(struct worker *w)
 	long refaults = stat_of(w, "workingset_refault_file"), anon_refaults = stat_of(w, "workingset_refault_anon");
 	long high = event_of(w, "high"), max = event_of(w, "max");
 	printf("|%c:%ld,%ld,%ld,%ld,%ld,%ld,%ld,%ld,%ld,%ld", w->name, stat_of(w, "file") / PAGE, stat_of(w, "anon") / PAGE,
-	       number_of(w->folder, "memory.swap.current") / PAGE, scan - w->scan, steal - w->steal, activated - w->activated,
+	       number_of(w->folder, "memory.swap.current", 10) / PAGE, scan - w->scan, steal - w->steal, activated - w->activated,
 	       refaults - w->refaults, anon_refaults - w->anon_refaults, high - w->high, max - w->max);
-	printf(";%lu", g.first);
+	if (!generations) {
+		printf(";%ld/%ld,%ld/%ld", stat_of(w, "inactive_anon") / PAGE, stat_of(w, "active_anon") / PAGE,
+		       stat_of(w, "inactive_file") / PAGE, stat_of(w, "active_file") / PAGE);
+		g.n = 0;
+	} else
+		printf(";%lu", g.first);
 	for (unsigned long i = 0; i < g.n; i++)
 		printf("%c%lu/%lu", i ? ',' : ':', g.pages[i].anon, g.pages[i].file);
 	w->scan = scan, w->steal = steal, w->activated = activated, w->refaults = refaults, w->anon_refaults = anon_refaults, w->high = high, w->max = max;
@@ -291,6 +298,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	check(!mlockall(MCL_CURRENT | MCL_FUTURE), "mlockall");
 	set("/cg/cgroup.subtree_control", "+memory");
+	generations = number_of("/sys/kernel/mm", "lru_gen/enabled", 16) != 0;
 	int files[2];
 	for (int i = 0; i < 2; i++) {
 		char path[64];
