@@ -127,7 +127,7 @@ fn a_prediction_follows_swappiness() {
         let setting = Setting::of_guest(HALF, 1000, n, 4096);
         counter(&predicted(setting), "pswpout")
     };
-    let (much, little) = (swapped(200), swapped(10));
+    let (much, little) = (swapped(200), swapped(1));
     assert!(much > little + 50.0, "{much} and {little}");
 }
 

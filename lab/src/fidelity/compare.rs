@@ -86,7 +86,7 @@ pub fn op_of(a: Access) -> Op {
 
 /// What a walk takes for an entry on an emulated CPU that keeps real time, as those of the recordings: 20,000 entries take 10 to 17 ms on
 /// 6.18.15. So a walk takes ticks, and its task is switched out (`docs/rules/aging.md#walkers`).
-const EMULATED_WALK_PTE_NS: u64 = 800;
+pub(super) const EMULATED_WALK_PTE_NS: u64 = 800;
 
 /// Replay options of a recorded run.
 pub fn options_of(case: Case, run: &Run, policy: Policy, phase_ns: u64) -> ReplayOptions {

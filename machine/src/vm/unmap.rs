@@ -258,7 +258,7 @@ mod tests {
                 m.world_mut().engine.mm_ran(ctx.mm);
                 let seq = m.world().engine.generations(memcg).last().unwrap()[0];
                 let before = m.world().engine.memcgs.live(memcg, Counter::WalkPromoted);
-                let age = DebugCommand::Age { seq, force: true };
+                let age = DebugCommand::Age { seq, force: false };
                 run.run_inline(&ctx, m.lru_gen(&ctx, memcg, NodeId(0), age))
                     .unwrap();
                 m.world().engine.memcgs.live(memcg, Counter::WalkPromoted) - before

@@ -6,6 +6,7 @@ mod recorded;
 
 pub use recorded::{Recorded, COMPARED, RECORDED};
 
+use super::compare::EMULATED_WALK_PTE_NS;
 use super::zipf::ZipfPages;
 use crate::experiment::{ExperimentError, Host, RunInput};
 use crate::replay::{Clock, DEVIATIONS};
@@ -95,8 +96,13 @@ pub fn run_huge(
         deviations: DEVIATIONS,
         ..RunInput::new(variant, switches)
     };
-    let row = input.costs.set("kernel_memory_enabled", 1);
-    row.expect("a row of the table");
+    for (name, value) in [
+        ("kernel_memory_enabled", 1),
+        ("walk_pte_ns", EMULATED_WALK_PTE_NS),
+    ] {
+        let row = input.costs.set(name, value);
+        row.expect("a row of the table");
+    }
     let host = Host {
         swap: SwapConfig::Zram {
             pages: (512 << 20) / 4096,
