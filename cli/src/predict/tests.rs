@@ -123,8 +123,8 @@ fn each_run_is_predicted_with_the_memory_that_it_had() {
 
 #[test]
 fn a_prediction_follows_swappiness() {
-    // Room for all of the anonymous memory, but not for both.
-    let memory = Size::Percent(70.0);
+    // Hardly more than the anonymous memory needs.
+    let memory = Size::Percent(53.0);
     let swapped = |n| {
         let setting = Setting::of_guest(memory, 1000, n, 4096);
         counter(&predicted(setting), "pswpout")
