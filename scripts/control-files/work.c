@@ -20,7 +20,13 @@ struct worker {
 	char folder[32];
 	pid_t pid;
 	int to, from;
-	long scan, steal, activated, refilled, refaults, anon_refaults, high, max;
+	long scan, steal, activated, refaults, anon_refaults, high, max;
+};
+
+// What it is told: a kind of access, and pages, one access each.
+struct step {
+	char kind;
+	unsigned at, pages;
 };
 
 // Content that compresses to about a third, and is no page of zeroes.
@@ -32,11 +38,10 @@ static void fill(char *page, uint32_t seed)
 	}
 }
 
-// What a group's process does: one access a page.
+// What a group's process does.
 static void serve(struct worker *w, int from, int to)
 {
-	char path[64], buffer[PAGE], kind;
-	unsigned at, pages;
+	char path[64], buffer[PAGE];
 	snprintf(path, sizeof path, "%s/%c", FOLDER, w->name);
 	int fd = open(path, O_RDWR);
 	check(fd >= 0, path);
@@ -45,16 +50,12 @@ static void serve(struct worker *w, int from, int to)
 	check(file != MAP_FAILED && anon != MAP_FAILED, "mmap");
 	check(!posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM), "fadvise");
 	check(!madvise((void *)anon, ANON_PAGES * PAGE, MADV_NOHUGEPAGE), "madvise");
-	struct { char kind; unsigned at, pages; } step;
+	struct step step;
 	while (read(from, &step, sizeof step) == sizeof step) {
-		kind = step.kind, at = step.at, pages = step.pages;
-		for (unsigned page = at; page < at + pages; page++)
-			switch (kind) {
+		for (unsigned page = step.at; page < step.at + step.pages; page++)
+			switch (step.kind) {
 			case 'R':
 				check(pread(fd, buffer, PAGE, (off_t)page * PAGE) == PAGE, "pread");
-				break;
-			case 'W':
-				check(pwrite(fd, buffer, PAGE, (off_t)page * PAGE) == PAGE, "pwrite");
 				break;
 			case 'M':
 				(void)file[page * PAGE];
@@ -66,9 +67,7 @@ static void serve(struct worker *w, int from, int to)
 				(void)anon[page * PAGE];
 				break;
 			}
-		if (kind == 'F')
-			check(!fsync(fd), "fsync");
-		check(write(to, &kind, 1) == 1, "write");
+		check(write(to, &step.kind, 1) == 1, "write");
 	}
 	_exit(0);
 }
@@ -92,18 +91,16 @@ static void start(struct worker *w)
 	w->to = there[1], w->from = back[0];
 }
 
-static long stat_of(struct worker *w, const char *name)
+static long value_in(const char *folder, const char *file, const char *name)
 {
-	char path[64];
-	snprintf(path, sizeof path, "%s/memory.stat", w->folder);
+	char path[100];
+	snprintf(path, sizeof path, "%s/%s", folder, file);
 	return value(path, name);
 }
 
-static long event_of(struct worker *w, const char *name)
+static long stat_of(struct worker *w, const char *name)
 {
-	char path[64];
-	snprintf(path, sizeof path, "%s/memory.events", w->folder);
-	return value(path, name);
+	return value_in(w->folder, "memory.stat", name);
 }
 
 static long number_of(const char *folder, const char *name, int base)
@@ -125,9 +122,8 @@ static void settle(void)
 // Charged, without what lies in stocks: pages on lists, and the kernel's for the group.
 static long charged(const char *folder)
 {
-	char path[100];
-	snprintf(path, sizeof path, "%s/memory.stat", folder);
-	return (value(path, "anon") + value(path, "file") + value(path, "kernel") + PAGE - 1) / PAGE;
+	const char *stat = "memory.stat";
+	return (value_in(folder, stat, "anon") + value_in(folder, stat, "file") + value_in(folder, stat, "kernel") + PAGE - 1) / PAGE;
 }
 
 // Off: the groups have the classic lists.
@@ -168,7 +164,7 @@ static void report(struct worker *w)
 	struct generations g = generations_of(w->folder);
 	long scan = stat_of(w, "pgscan"), steal = stat_of(w, "pgsteal"), activated = stat_of(w, "pgactivate");
 	long refaults = stat_of(w, "workingset_refault_file"), anon_refaults = stat_of(w, "workingset_refault_anon");
-	long high = event_of(w, "high"), max = event_of(w, "max");
+	long high = value_in(w->folder, "memory.events", "high"), max = value_in(w->folder, "memory.events", "max");
 	printf("|%c:%ld,%ld,%ld,%ld,%ld,%ld,%ld,%ld,%ld,%ld", w->name, stat_of(w, "file") / PAGE, stat_of(w, "anon") / PAGE,
 	       number_of(w->folder, "memory.swap.current", 10) / PAGE, scan - w->scan, steal - w->steal, activated - w->activated,
 	       refaults - w->refaults, anon_refaults - w->anon_refaults, high - w->high, max - w->max);
@@ -261,8 +257,8 @@ static void program(char *line, const int files[2])
 			error = control(word);
 		else {
 			struct worker *w = &workers[word[0] - 'a'];
-			struct { char kind; unsigned at, pages; } step = {.kind = word[1]};
-			check(word[1] == 'F' || sscanf(word + 2, "%u+%u", &step.at, &step.pages) == 2, word);
+			struct step step = {.kind = word[1]};
+			check(sscanf(word + 2, "%u+%u", &step.at, &step.pages) == 2, word);
 			check(write(w->to, &step, sizeof step) == sizeof step, "write");
 			char done;
 			killed = read(w->from, &done, 1) != 1;

@@ -111,23 +111,21 @@ impl Host {
         let who = &self.members[member];
         for page in from..from + pages {
             let ctx = &who.ctx;
-            match kind {
-                b'R' => self.run.run_inline(ctx, m.read(ctx, &who.file, page, 1)),
-                b'M' => self
-                    .run
-                    .run_inline(ctx, m.access(ctx, who.mapped, page, false))
-                    .map(drop),
-                b'S' => self
-                    .run
-                    .run_inline(ctx, m.access(ctx, who.anon, page, true))
-                    .map(drop),
-                b'L' => self
-                    .run
-                    .run_inline(ctx, m.access(ctx, who.anon, page, false))
-                    .map(drop),
+            let mapped = match kind {
+                b'R' => None,
+                b'M' => Some((who.mapped, false)),
+                b'S' => Some((who.anon, true)),
+                b'L' => Some((who.anon, false)),
                 other => panic!("{}: no kind of access", char::from(other)),
-            }
-            .unwrap();
+            };
+            let done = match mapped {
+                None => self.run.run_inline(ctx, m.read(ctx, &who.file, page, 1)),
+                Some((mapping, write)) => {
+                    let access = m.access(ctx, mapping, page, write);
+                    self.run.run_inline(ctx, access).map(drop)
+                }
+            };
+            done.unwrap();
             // Who waits for a page is switched out.
             if ctx.take_reading() > 0 {
                 m.world_mut().engine.mm_ran(ctx.mm);
@@ -250,7 +248,7 @@ impl Host {
             .iter()
             .map(|[_, anon, file]| format!("{anon}/{file}"))
             .collect();
-        let first = generations.first().map_or(0, |g| g[0]);
+        let first = generations[0][0];
         format!("{};{first}:{}", numbers.join(","), pages.join(","))
     }
 
