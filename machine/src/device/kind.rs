@@ -75,6 +75,8 @@ impl DeviceKind {
             delay_read_ns: 0,
             delay_write_ns: 0,
             synchronous: false,
+            // PCI Express has lanes of its own for each direction.
+            full_duplex: true,
         };
         let nvme = DeviceSpec {
             burst_bytes: Some(p.dev_write_burst_bytes),
@@ -99,6 +101,7 @@ impl DeviceKind {
                 write_bytes_per_s: p.sata_write_bytes_per_s,
                 channels: p.sata_channels,
                 max_req_bytes: p.sata_max_req_bytes,
+                full_duplex: false,
                 burst_bytes: Some(p.dev_write_burst_bytes),
                 ..flash
             },
@@ -110,6 +113,7 @@ impl DeviceKind {
                 write_bytes_per_s: p.hdd_bytes_per_s,
                 channels: 1,
                 max_req_bytes: p.hdd_max_req_bytes,
+                full_duplex: false,
                 ..flash
             },
             Self::Net => DeviceSpec {
@@ -204,4 +208,6 @@ pub struct DeviceSpec {
     pub delay_write_ns: u64,
     /// Requests take CPU time of the submitter instead of a channel.
     pub synchronous: bool,
+    /// Reads and writes have a wire each (PCI Express, Ethernet, UFS) instead of one together (SATA, the head of a disk).
+    pub full_duplex: bool,
 }

@@ -64,8 +64,8 @@ pub struct Device {
     spec: DeviceSpec,
     /// When each channel is free.
     free_at: Vec<u64>,
-    /// When the transfers accepted so far have left the wire, which all channels share.
-    wire_free_at: u64,
+    /// When the transfers accepted so far, reads and writes, have left their wire, which all channels share.
+    wire_free_at: [u64; 2],
     /// Where the last request ended on the medium.
     head: Option<u64>,
     last: Option<Last>,
@@ -84,7 +84,7 @@ impl Device {
         Self {
             spec,
             free_at: vec![0; channels],
-            wire_free_at: 0,
+            wire_free_at: [0; 2],
             head: None,
             last: None,
             burst_left: spec.burst_bytes.unwrap_or(u64::MAX),
@@ -229,7 +229,7 @@ impl Device {
     }
 
     /// `start = max(now, earliest channel free); end = start + lat + bytes / bandwidth`, and longer
-    /// while the one wire of all channels is busy with transfers before it.
+    /// while the wire that all channels share is busy with transfers before it.
     // Nearly every request is one piece: inlined, the loop over pieces would get ready for many.
     #[inline(never)]
     fn serve_piece(&mut self, now: u64, piece: &Request) -> (u64, u64) {
@@ -248,7 +248,7 @@ impl Device {
         // A slow device is slow at its own work; the transfers waited for are slow already.
         let all = self.slowed(start, lat + transfer);
         let lat = self.slowed(start, lat).min(all);
-        let ns = all + self.wait_for_wire(start, all - lat);
+        let ns = all + self.wait_for_wire(piece.op, start, all - lat);
         let end = start + ns;
         self.free_at[channel] = end;
         self.head = Some(piece.end());
@@ -270,9 +270,13 @@ impl Device {
 
     /// How long a transfer of `ns` that begins at `start` waits for those before it. Latencies
     /// overlap: the wire never waits for a slow request while a quick one is ready.
-    fn wait_for_wire(&mut self, start: u64, ns: u64) -> u64 {
-        let wait = self.wire_free_at.saturating_sub(start);
-        self.wire_free_at = start + wait + ns;
+    fn wait_for_wire(&mut self, op: Op, start: u64, ns: u64) -> u64 {
+        let wire = match op {
+            Op::Write if self.spec.full_duplex => 1,
+            _ => 0,
+        };
+        let wait = self.wire_free_at[wire].saturating_sub(start);
+        self.wire_free_at[wire] = start + wait + ns;
         wait
     }
 
@@ -299,7 +303,7 @@ impl Device {
         let mut last = self.last.expect("checked by the caller");
         let ns = self.transfer_ns(request.op, request.bytes);
         let ns = self.slowed(last.end, ns);
-        let wait = self.wait_for_wire(now, ns);
+        let wait = self.wait_for_wire(request.op, now, ns);
         let ns = ns.max((now + wait + ns).saturating_sub(last.end));
         last.end += ns;
         last.bytes += request.bytes;

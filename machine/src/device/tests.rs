@@ -174,11 +174,28 @@ fn channels_that_share_a_wire_share_its_bandwidth() {
 
     let mut d = device(DeviceKind::NvmeSwap);
     let first = d.submit(0, Request::write(0, 4096));
-    let other = d.submit(0, Request::read(1 << 30, 4096));
     let merged = d.submit_batch(0, &[Request::write(1 << 20, 4096); 2]);
     assert_eq!(first.end, 90_000 + wire);
-    assert_eq!(other.end, 90_000 + 2 * wire);
-    assert_eq!(merged[1].end, 90_000 + 4 * wire);
+    assert_eq!(merged[1].end, 90_000 + 3 * wire);
+}
+
+#[test]
+fn reads_wait_for_writes_on_the_wire_unless_each_direction_has_its_own() {
+    for kind in DeviceKind::ALL {
+        let spec = DeviceSpec {
+            jitter_ppm: 0,
+            ..kind.spec(&Params::default())
+        };
+        let read = Request::read(1 << 30, 64 * KIB);
+        let alone = Device::new(spec, 1).submit(0, read);
+        let mut busy = Device::new(spec, 1);
+        for n in 0..4 {
+            let _ = busy.submit(0, Request::write(n << 24, 64 * KIB));
+        }
+        let after_writes = busy.submit(0, read);
+        let waits = matches!(kind, DeviceKind::Sata | DeviceKind::Hdd);
+        assert_eq!(after_writes.end > alone.end, waits, "{kind:?}");
+    }
 }
 
 #[test]
