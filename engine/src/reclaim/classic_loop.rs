@@ -6,7 +6,7 @@ use super::scan_control::{ScanControl, DEF_PRIORITY, SWAP_CLUSTER_MAX};
 use super::work::{Answer, References, Work};
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::folio::Flags;
+use crate::folio::{Flags, List};
 use crate::ids::{FolioId, LruType, LruvecId, MemcgId};
 use crate::lruvec::{LruList, LruvecLists};
 use crate::node::ThrottleReason;
@@ -334,7 +334,8 @@ impl ClassicLoop {
         }
         cx.list.begin(cx.sc.target, false);
         if let LruvecLists::Classic(lists) = &eng.lruvecs[self.lruvec].lists {
-            cx.list.taken_before(lists.lists[list.idx()].tail());
+            let lists = [list, LruList::of(t, true)].map(|list| &lists.lists[list.idx()]);
+            cx.list.taken_before(lists.map(List::tail));
         }
         self.at = ClassicStage::Shrinking(list);
     }

@@ -101,8 +101,8 @@ impl Eviction {
         self.lru_type = got.lru_type.unwrap_or(LruType::File);
         if !cx.list.input.is_empty() {
             cx.list.begin(cx.sc.target, false);
-            cx.list
-                .taken_before(self.gens(eng).next_victim(self.lru_type));
+            let tail = self.gens(eng).next_victim(self.lru_type);
+            cx.list.taken_before([tail, None]);
             self.pass = Some(Pass::First);
         }
     }

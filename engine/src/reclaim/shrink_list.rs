@@ -63,9 +63,9 @@ pub(crate) struct ShrinkList {
     /// Folios to work on, oldest first.
     pub(crate) input: Vec<FolioId>,
     pub(super) next: usize,
-    /// The last folio behind those of `input` whose record has been brought into the CPU's cache. It may have left its list
-    /// since.
-    ahead: FolioId,
+    /// The last folios of the lists that are looked at next whose records have been brought into the CPU's cache. They may
+    /// have left those lists since.
+    ahead: [FolioId; 2],
     /// Survivors in the order in which they were decided.
     pub(crate) ret: Vec<FolioId>,
     /// What the current [`Work::Free`] is about.
@@ -103,7 +103,7 @@ impl Default for ShrinkList {
         Self {
             input: Vec::new(),
             next: 0,
-            ahead: FolioId::NONE,
+            ahead: [FolioId::NONE; 2],
             ret: Vec::new(),
             freed: Vec::with_capacity(BATCH_MAX),
             free_ids: Vec::with_capacity(BATCH_MAX),
@@ -132,7 +132,7 @@ impl ShrinkList {
     pub(crate) fn begin(&mut self, target: Option<MemcgId>, ignore_references: bool) {
         debug_assert!(self.at == FolioStep::End && self.freed.is_empty());
         self.next = 0;
-        self.ahead = FolioId::NONE;
+        self.ahead = [FolioId::NONE; 2];
         self.ret.clear();
         self.batch.last = false;
         self.stat = ReclaimStat::default();
@@ -141,10 +141,11 @@ impl ShrinkList {
         self.target = target;
     }
 
-    /// The folios of this list have been taken from the end of another, which goes on with `tail`. The records of those are
-    /// brought into the CPU's cache, one with each request: a walk of a list would wait for each of them.
-    pub(crate) fn taken_before(&mut self, tail: Option<FolioId>) {
-        self.ahead = tail.unwrap_or(FolioId::NONE);
+    /// The folios of this list have been taken from the end of another, which goes on with the first of `tails`; the second
+    /// is the end of the list that is looked at in turn with it. The records behind both are brought into the CPU's cache, one
+    /// with each folio: a walk of a list would wait for each of them.
+    pub(crate) fn taken_before(&mut self, tails: [Option<FolioId>; 2]) {
+        self.ahead = tails.map(|tail| tail.unwrap_or(FolioId::NONE));
     }
 
     /// The next request to the host. `None`: the list is done, survivors are in `ret`.
@@ -187,7 +188,6 @@ impl ShrinkList {
         sc: &mut ScanControl,
         answer: &mut Option<Answer>,
     ) -> Option<Work> {
-        self.ahead = eng.folios.prefetch_newer(self.ahead);
         loop {
             if !self.flush_required {
                 self.dirty_again(eng);
@@ -213,6 +213,7 @@ impl ShrinkList {
                         self.resched = true;
                         self.next += 1;
                         self.folio = id;
+                        self.ahead = self.ahead.map(|id| eng.folios.prefetch_newer(id));
                         self.enter(eng, sc)
                     } else {
                         self.finish(eng)
