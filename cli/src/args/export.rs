@@ -49,6 +49,9 @@ pub struct WorkArgs {
     /// Of all draws of the run
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Set a cost of the machine (see: coldset lab params)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub cost: Vec<String>,
     /// How large it is.
     #[command(flatten)]
     pub size: SizeArgs,

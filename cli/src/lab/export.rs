@@ -1,5 +1,6 @@
 //! `coldset lab export`.
 
+use super::assign;
 use super::list::pretty;
 use super::sized;
 use crate::args::{ExportArgs, WorkArgs};
@@ -10,7 +11,8 @@ use coldset_lab::export::export;
 use coldset_lab::recording::{Part, Summary};
 use coldset_lab::report::human;
 use coldset_lab::runner::{
-    check_asked, check_params, experiment, show_pages, show_scale, show_swap, RunnerError, Variant,
+    check_asked, check_params, experiment, show_pages, show_scale, show_swap, Plan, RunnerError,
+    Variant,
 };
 use coldset_lab::traces::{PageOpsWriter, WritePacking};
 use coldset_machine::{FileSystem, ReadAhead, SwapConfig};
@@ -172,7 +174,11 @@ pub fn write(name: &str, work: &WorkArgs, out: &Path) -> Result<Written, Failure
     let experiment = experiment(name)?;
     let variant = work.variant.as_deref().unwrap_or(experiment.after);
     let variant = Variant::parse_all(&[variant], &[])?.remove(0);
-    let plan = sized(experiment, Vec::new(), &work.size)?;
+    let plan = Plan {
+        costs: assign::costs(&work.cost)?,
+        ..sized(experiment, Vec::new(), &work.size)?
+    };
+    plan.check_costs(experiment)?;
     check_params(experiment, &plan.params)?;
     let input = plan.input(experiment, &variant, work.seed);
     let hosts = (experiment.hosts)(&input).map_err(|error| RunnerError::Experiment {

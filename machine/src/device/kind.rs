@@ -75,8 +75,7 @@ impl DeviceKind {
             delay_read_ns: 0,
             delay_write_ns: 0,
             synchronous: false,
-            // PCI Express has lanes of its own for each direction.
-            full_duplex: true,
+            full_duplex: p.dev_full_duplex_enabled == 1,
         };
         let nvme = DeviceSpec {
             burst_bytes: Some(p.dev_write_burst_bytes),
@@ -208,6 +207,6 @@ pub struct DeviceSpec {
     pub delay_write_ns: u64,
     /// Requests take CPU time of the submitter instead of a channel.
     pub synchronous: bool,
-    /// Reads and writes have a wire each (PCI Express, Ethernet, UFS) instead of one together (SATA, the head of a disk).
+    /// Reads and writes have a wire each instead of one together.
     pub full_duplex: bool,
 }
