@@ -191,6 +191,21 @@ fn a_server_with_many_threads_gains_what_it_gains_in_the_experiment() {
     assert!(of_replay < 0.9 && of_run < 0.9, "{of_replay} and {of_run}");
 }
 
+#[test]
+fn an_export_runs_at_the_costs_that_it_is_given() {
+    let bytes = |name: &str, more: &[&str]| {
+        let words = [&["--scale", "1/1024", "--variant", "v5"][..], more].concat();
+        let (trace, said) = exported("mongodb", name, &words);
+        (fs::read(trace).unwrap(), said["as_it_ran"].to_string())
+    };
+    let (both_ways, as_it_ran) = bytes("both-ways.pageops", &[]);
+    assert!(!as_it_ran.contains("duplex"), "{as_it_ran}");
+    let cost = "dev_full_duplex_enabled=0";
+    let (one_wire, as_it_ran) = bytes("one-wire.pageops", &["--cost", cost]);
+    assert!(as_it_ran.contains(&format!(" --cost {cost} ")));
+    assert!(both_ways != one_wire, "reads waited for writes");
+}
+
 /// Who sleeps before it does anything does so from when it began: not from then on when its first access is due, which is as
 /// much later.
 #[test]
@@ -285,6 +300,11 @@ fn what_cannot_be_exported_is_said_in_one_line() {
             vec!["mongodb", "--param", "thread=1"],
             2,
             "did you mean 'threads'",
+        ),
+        (
+            vec!["mongodb", "--cost", "dev_full_duplex=0"],
+            2,
+            "did you mean 'dev_full_duplex_enabled'",
         ),
         (
             vec!["slow-io", "--scale", "1/1024"],
