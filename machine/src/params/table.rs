@@ -179,7 +179,7 @@ params! {
     /// Jitter of device latencies, peak to peak.
     dev_jitter_ppm = 0, S, "none by default";
     /// NVMe drives, phones and networks read and write at once, each with its bandwidth: 1; 0: both share one, as those of SATA drives and disks always do.
-    dev_full_duplex_enabled = 1, P, "PCI Express, 10 Gigabit Ethernet and UFS (M-PHY) have lanes for each direction: \"PCI Express\", \"Universal Flash Storage\", Wikipedia";
+    dev_full_duplex_enabled = 1, P, "10 Gigabit Ethernet, UFS and PCI Express have lanes for each direction: \"PCI Express\", Wikipedia";
     /// Writes that NVMe and SATA drives take at full speed.
     dev_write_burst_bytes = 4_294_967_296, A, "estimate";
     /// Write bandwidth once the burst budget is used up.
