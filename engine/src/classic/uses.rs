@@ -13,27 +13,22 @@ pub fn list_of(f: &Folio) -> LruList {
 
 impl Engine {
     /// The second access activates (`docs/rules/classic.md#second-chance`).
-    #[inline]
     pub(crate) fn classic_mark_accessed(&mut self, cpu: u16, id: FolioId) {
         let f = &mut self.folios[id];
         if !f.has(Flags::REFERENCED) {
             f.set(Flags::REFERENCED);
-        } else if !f.any(Flags::UNEVICTABLE | Flags::ACTIVE) {
-            self.second_access(cpu, id);
+        } else if f.has(Flags::UNEVICTABLE) || f.has(Flags::ACTIVE) {
+            // Nothing more to know.
+        } else {
+            let (lruvec, n) = (f.lruvec(), f.nr_pages());
+            if f.has(Flags::LRU) {
+                self.activate(cpu, id);
+            } else if self.in_add_batch(cpu, id) {
+                self.folios[id].set(Flags::ACTIVE);
+            }
+            self.folios[id].clear(Flags::REFERENCED);
+            self.nonresident_age(lruvec, n);
         }
-    }
-
-    #[inline(never)]
-    fn second_access(&mut self, cpu: u16, id: FolioId) {
-        let f = &self.folios[id];
-        let (lruvec, n) = (f.lruvec(), f.nr_pages());
-        if f.has(Flags::LRU) {
-            self.activate(cpu, id);
-        } else if self.in_add_batch(cpu, id) {
-            self.folios[id].set(Flags::ACTIVE);
-        }
-        self.folios[id].clear(Flags::REFERENCED);
-        self.nonresident_age(lruvec, n);
     }
 
     /// Reclaim has paid `io` pages of I/O and `rotated` pages looked at in vain for a type

@@ -96,20 +96,6 @@ pub struct Contents {
     pub disk: PerPage<u32>,
 }
 
-impl Contents {
-    /// A load sees what was stored last. Out of line: of most objects nothing is stored.
-    #[inline(never)]
-    fn check(&self, page: u32) {
-        let i = page as usize;
-        assert!(
-            self.memory[i] == self.stored[i],
-            "lost store: page {page} holds version {} of {}",
-            self.memory[i],
-            self.stored[i]
-        );
-    }
-}
-
 impl Object {
     /// An object of `pages` pages, all empty.
     pub fn new(backing: Backing, pages: u32) -> Self {
@@ -233,13 +219,10 @@ impl Object {
         self.slots[page as usize].get()
     }
 
-    /// Sets the slot of a page. Inlined: callers know which kind of slot it is.
-    #[inline(always)]
+    /// Sets the slot of a page.
+    #[inline]
     pub fn set_slot(&mut self, page: u32, s: Slot) {
-        self.set_word(page, s.into());
-    }
-
-    fn set_word(&mut self, page: u32, now: SlotWord) {
+        let now = SlotWord::from(s);
         let was = std::mem::replace(&mut self.slots[page as usize], now);
         if was.is_held() != now.is_held() {
             let held = &mut self.held[(page / NODE_PAGES) as usize];
@@ -377,7 +360,13 @@ impl Object {
     #[inline]
     pub fn load(&self, page: u32) {
         if let Some(c) = &self.contents {
-            c.check(page);
+            let i = page as usize;
+            assert!(
+                c.memory[i] == c.stored[i],
+                "lost store: page {page} holds version {} of {}",
+                c.memory[i],
+                c.stored[i]
+            );
         }
     }
 }

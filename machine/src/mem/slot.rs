@@ -53,7 +53,7 @@ impl SlotWord {
 }
 
 impl From<Slot> for SlotWord {
-    #[inline(always)]
+    #[inline]
     fn from(s: Slot) -> Self {
         Self(match s {
             Slot::Empty => 0,
